@@ -14,7 +14,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
-	"github.com/gopercolator/percolator/internal/formats/columns"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -39,7 +38,7 @@ type ownLeaf struct {
 	name string
 	of   model.Type
 	leaf int
-	as   func(columns.Value) (any, error)
+	as   func(parquet.Value) (any, error)
 }
 
 // finder looks for the columns of a table in a file.
@@ -191,13 +190,13 @@ func fieldsOf(n parquet.Node) []parquet.Field {
 
 // reading is how values of a leaf become those of a column; nil if they are others. The logical
 // type counts as well: beneath a decimal is an integer that is another number.
-func reading(of model.Type, leaf parquet.Node) func(columns.Value) (any, error) {
+func reading(of model.Type, leaf parquet.Node) func(parquet.Value) (any, error) {
 	if !leaf.Leaf() {
 		return nil
 	}
 	logical := logicalOf(leaf)
 	if _, ok := logical.(*format.NullType); ok {
-		return func(columns.Value) (any, error) { return nil, errors.New("a value of a column without a type") }
+		return bytesAs[model.TypeBytes] // of nothing: it has only nulls
 	}
 	kind := leaf.Type().Kind()
 	plain := logical == nil && leaf.Type().ConvertedType() == nil // an INTERVAL has no logical type
@@ -206,12 +205,12 @@ func reading(of model.Type, leaf parquet.Node) func(columns.Value) (any, error) 
 		return integer(leaf)
 	case model.TypeFloat64:
 		if kind == parquet.Double && plain {
-			return func(v columns.Value) (any, error) { return math.Float64frombits(v.N), nil }
+			return func(v parquet.Value) (any, error) { return v.Double(), nil }
 		}
 		return nil
 	case model.TypeBool:
 		if kind == parquet.Boolean && plain {
-			return func(v columns.Value) (any, error) { return v.N != 0, nil }
+			return func(v parquet.Value) (any, error) { return v.Boolean(), nil }
 		}
 		return nil
 	case model.TypeTime:
@@ -235,11 +234,11 @@ func reading(of model.Type, leaf parquet.Node) func(columns.Value) (any, error) 
 }
 
 // bytesAs is how bytes become values of a column.
-var bytesAs = map[model.Type]func(columns.Value) (any, error){
-	model.TypeBytes:  func(v columns.Value) (any, error) { return slices.Clone(v.Bytes), nil },
-	"":               func(v columns.Value) (any, error) { return slices.Clone(v.Bytes), nil },
-	model.TypeString: func(v columns.Value) (any, error) { return string(v.Bytes), nil },
-	model.TypeJSON:   func(v columns.Value) (any, error) { return json.RawMessage(slices.Clone(v.Bytes)), nil },
+var bytesAs = map[model.Type]func(parquet.Value) (any, error){
+	model.TypeBytes:  func(v parquet.Value) (any, error) { return slices.Clone(v.ByteArray()), nil },
+	"":               func(v parquet.Value) (any, error) { return slices.Clone(v.ByteArray()), nil },
+	model.TypeString: func(v parquet.Value) (any, error) { return string(v.ByteArray()), nil },
+	model.TypeJSON:   func(v parquet.Value) (any, error) { return json.RawMessage(slices.Clone(v.ByteArray())), nil },
 }
 
 func logicalOf(n parquet.Node) any {
@@ -256,35 +255,35 @@ func isInteger(leaf parquet.Node) (is, unsigned bool) {
 	return leaf.Leaf() && (kind == parquet.Int32 || kind == parquet.Int64) && (logical == nil || annotated), annotated && !number.IsSigned
 }
 
-func integer(leaf parquet.Node) func(columns.Value) (any, error) {
+func integer(leaf parquet.Node) func(parquet.Value) (any, error) {
 	is, unsigned := isInteger(leaf)
 	switch {
 	case !is:
 		return nil
 	case unsigned && leaf.Type().Kind() == parquet.Int32:
-		return func(v columns.Value) (any, error) { return int64(uint32(v.N)), nil }
+		return func(v parquet.Value) (any, error) { return int64(v.Uint32()), nil }
 	case unsigned:
-		return func(v columns.Value) (any, error) {
-			if v.N > math.MaxInt64 {
+		return func(v parquet.Value) (any, error) {
+			if v.Uint64() > math.MaxInt64 {
 				return nil, errors.New("not a number below 2^63")
 			}
-			return int64(v.N), nil
+			return v.Int64(), nil
 		}
 	}
-	return func(v columns.Value) (any, error) { return int64(v.N), nil }
+	return func(v parquet.Value) (any, error) { return v.Int64(), nil }
 }
 
 // decimal reads integers as text.
-func decimal(leaf parquet.Node) func(columns.Value) (any, error) {
+func decimal(leaf parquet.Node) func(parquet.Value) (any, error) {
 	is, unsigned := isInteger(leaf)
 	switch {
 	case !is:
 		return nil
 	case unsigned && leaf.Type().Kind() == parquet.Int64:
-		return func(v columns.Value) (any, error) { return strconv.AppendUint(nil, v.N, 10), nil }
+		return func(v parquet.Value) (any, error) { return strconv.AppendUint(nil, v.Uint64(), 10), nil }
 	}
 	as := integer(leaf)
-	return func(v columns.Value) (any, error) {
+	return func(v parquet.Value) (any, error) {
 		n, err := as(v)
 		if err != nil {
 			return nil, err
@@ -294,7 +293,7 @@ func decimal(leaf parquet.Node) func(columns.Value) (any, error) {
 }
 
 // moment reads times.
-func moment(leaf parquet.Node) func(columns.Value) (any, error) {
+func moment(leaf parquet.Node) func(parquet.Value) (any, error) {
 	const day = 24 * 60 * 60
 	kind := leaf.Type().Kind()
 	switch of := logicalOf(leaf).(type) {
@@ -304,13 +303,13 @@ func moment(leaf parquet.Node) func(columns.Value) (any, error) {
 		}
 		switch of.Unit.Value.(type) {
 		case *format.MilliSeconds:
-			return func(v columns.Value) (any, error) { return time.UnixMilli(int64(v.N)).UTC(), nil }
+			return func(v parquet.Value) (any, error) { return time.UnixMilli(v.Int64()).UTC(), nil }
 		case *format.MicroSeconds:
-			return func(v columns.Value) (any, error) { return time.UnixMicro(int64(v.N)).UTC(), nil }
+			return func(v parquet.Value) (any, error) { return time.UnixMicro(v.Int64()).UTC(), nil }
 		}
-		return func(v columns.Value) (any, error) { return time.Unix(0, int64(v.N)).UTC(), nil }
+		return func(v parquet.Value) (any, error) { return time.Unix(0, v.Int64()).UTC(), nil }
 	case *format.DateType:
-		return func(v columns.Value) (any, error) { return time.Unix(int64(v.N)*day, 0).UTC(), nil }
+		return func(v parquet.Value) (any, error) { return time.Unix(v.Int64()*day, 0).UTC(), nil }
 	case nil:
 		if kind == parquet.Int96 {
 			return julian
@@ -321,13 +320,13 @@ func moment(leaf parquet.Node) func(columns.Value) (any, error) {
 
 // julian reads a time as Spark, Hive and Impala write it: nanoseconds of a day, and its Julian
 // number.
-func julian(v columns.Value) (any, error) {
+func julian(v parquet.Value) (any, error) {
 	const day, epoch = 24 * 60 * 60, 2_440_588
-	ns := int64(binary.LittleEndian.Uint64(v.Bytes))
+	ns := int64(binary.LittleEndian.Uint64(v.ByteArray()))
 	if ns < 0 || ns >= day*1e9 {
 		return nil, errors.New("not a time of a day")
 	}
-	return time.Unix((int64(binary.LittleEndian.Uint32(v.Bytes[8:]))-epoch)*day, ns).UTC(), nil
+	return time.Unix((int64(binary.LittleEndian.Uint32(v.ByteArray()[8:]))-epoch)*day, ns).UTC(), nil
 }
 
 // fitting says what fits.

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/parquet-go/parquet-go"
+
 	"github.com/gopercolator/percolator/internal/formats/columns"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -79,7 +81,7 @@ func (g *parquetGroup) read() (row Row, err error) {
 	if err != nil {
 		return row, err
 	}
-	if key.Null {
+	if key.IsNull() {
 		g.refuse("it has no key")
 	} else if stored, ok := g.valueOf(g.row, key); ok {
 		row.Key = string(stored)
@@ -91,7 +93,7 @@ func (g *parquetGroup) read() (row Row, err error) {
 				return row, err
 			}
 		}
-		if v.Null {
+		if v.IsNull() {
 			continue
 		}
 		if stored, ok := g.valueOf(c, v); ok {
@@ -105,20 +107,24 @@ func (g *parquetGroup) read() (row Row, err error) {
 }
 
 // first reads the first value of a row.
-func (g *parquetGroup) first(leaf int) (columns.Value, error) {
+func (g *parquetGroup) first(leaf int) (parquet.Value, error) {
 	v, err := g.columns[leaf].Next()
 	switch {
 	case err == io.EOF: //nolint:errorlint // returned as it is
 		return v, fmt.Errorf("%w: it ends before its last row", columns.ErrDamaged)
-	case err == nil && v.Rep != 0:
+	case err == nil && v.RepetitionLevel() != 0:
 		return v, fmt.Errorf("%w: a row has no beginning", columns.ErrDamaged)
 	}
 	return v, err
 }
 
 // valueOf is a value as it is stored.
-func (g *parquetGroup) valueOf(c ownLeaf, v columns.Value) (stored []byte, ok bool) {
-	if !g.room(len(v.Bytes)) {
+func (g *parquetGroup) valueOf(c ownLeaf, v parquet.Value) (stored []byte, ok bool) {
+	size := 0
+	if v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray {
+		size = len(v.ByteArray())
+	}
+	if !g.room(size) {
 		return nil, false
 	}
 	of, err := c.as(v)
@@ -145,16 +151,16 @@ func (g *parquetGroup) entries(row *Row) error {
 		if err != nil {
 			return err
 		}
-		there := k.Def >= g.entry
+		there := k.DefinitionLevel() >= g.entry
 		switch {
-		case there != (v.Def >= g.entry), i > 0 && !there:
+		case there != (v.DefinitionLevel() >= g.entry), i > 0 && !there:
 			return fmt.Errorf("%w: the map has not as many keys as values", columns.ErrDamaged)
-		case there && k.Null:
+		case there && k.IsNull():
 			g.refuse("a column in the map has no name")
-		case there && v.Null:
+		case there && v.IsNull():
 			g.refuse("a column in the map has no value")
 		case there:
-			g.entryOf(row, names, k.Bytes, v.Bytes)
+			g.entryOf(row, names, k.ByteArray(), v.ByteArray())
 		}
 		more, err := keys.More()
 		if err != nil {
@@ -174,7 +180,7 @@ func (g *parquetGroup) entries(row *Row) error {
 }
 
 // part reads a value of the map: the first of the row, or a further one.
-func (g *parquetGroup) part(leaf, i int) (columns.Value, error) {
+func (g *parquetGroup) part(leaf, i int) (parquet.Value, error) {
 	if i == 0 {
 		return g.first(leaf)
 	}

@@ -122,6 +122,19 @@ func TestParquetWhoseCountsDiffer(t *testing.T) {
 	}
 }
 
+// A column without a type has only nulls.
+func TestParquetWithoutAType(t *testing.T) {
+	t.Parallel()
+	file := parquetOf(t, others{"r", map[string][]byte{"a": []byte("x")}})
+	got, err := readParquet(testTable(), changed(t, file, func(m *format.FileMetaData) {
+		i := slices.IndexFunc(m.Schema, func(e format.SchemaElement) bool { return e.Name == "value" })
+		m.Schema[i].LogicalType.Value = &format.NullType{}
+	}))
+	if err == nil || !strings.Contains(err.Error(), "no type") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // Whatever bit of a file with checksums changes: it is an error, or nothing that counts. There is no
 // time in it: the metadata have no second copy of its unit, if that is the nanosecond.
 func TestParquetNoticesDamage(t *testing.T) {

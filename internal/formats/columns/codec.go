@@ -103,29 +103,22 @@ func unbrotli(_ *group, dst, src []byte, size int) ([]byte, error) {
 // readSized reads a stream that has a size to its end.
 func readSized(dst []byte, r io.Reader, size int) ([]byte, error) {
 	const step = 64 << 10
-	dst = dst[:0]
-	for len(dst) < size {
+	for dst = dst[:0]; len(dst) < size; {
 		if len(dst) == cap(dst) {
-			dst = append(make([]byte, 0, min(size, max(step, 4*cap(dst)))), dst...)
+			dst = append(make([]byte, 0, min(size, max(step, 4*len(dst)))), dst...)
 		}
-		n, err := r.Read(dst[len(dst):min(size, cap(dst))])
-		dst = dst[:len(dst)+n]
-		if err != nil && len(dst) < size {
-			return nil, unexpected(err)
-		}
-	}
-	var more [1]byte
-	for {
-		n, err := r.Read(more[:])
-		switch {
-		case n > 0:
-			return nil, errSize
-		case errors.Is(err, io.EOF):
-			return dst, nil
-		case err != nil:
+		n, err := io.ReadFull(r, dst[len(dst):min(size, cap(dst))])
+		if dst = dst[:len(dst)+n]; err != nil {
 			return nil, err
 		}
 	}
+	switch n, err := io.CopyN(io.Discard, r, 1); {
+	case n > 0:
+		return nil, errSize
+	case !errors.Is(err, io.EOF):
+		return nil, err
+	}
+	return dst, nil
 }
 
 // sized is a buffer of a size: the one that is there, if that is large enough.

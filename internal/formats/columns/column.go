@@ -2,6 +2,7 @@ package columns
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 
@@ -19,47 +20,65 @@ type group struct {
 // Column reads the values of one column of a row group. Those of one row group are not safe for
 // concurrent use.
 type Column struct {
-	group  *group
-	leaf   parquet.LeafColumn
-	chunk  chunk
-	form   form
-	header compact
-	bytes  int64 // of all pages
-	bodies int64 // bytes read, headers aside
-	left   int64 // values in pages to come
+	group *group
+	leaf  parquet.LeafColumn
+	chunk *chunk
+	typ   parquet.Type
+	from  *source
+	r     *bufio.Reader // of from
+	left  int64         // values in pages to come
 
-	dict        *dictionary
-	page        pageHeader
-	levels, buf []byte
-	rest        []byte // values of the page
-	inPage      int64  // values left in it
-	rows, nulls int64  // of the page, so far
-	reps, defs  hybrid
-	values      decoder // nil before the first value that is not null
-	ahead       bool    // rep is that of the next value
-	rep         int
+	dict       parquet.Dictionary
+	buf        []byte
+	held       int64 // bytes of the page
+	inPage     int   // values left in it
+	reps, defs hybrid
+	list       parquet.Dictionary // its values, or all that they can be
+	at         int32              // the next one in list
+	places     *hybrid            // or where those are
+	ahead      bool               // rep is that of the next value
+	rep        int
+}
+
+// source is the bytes of a column.
+type source struct {
+	r    io.Reader
+	left int64
+	err  error // but io.EOF
+}
+
+func (s *source) Read(b []byte) (n int, err error) {
+	n, err = s.r.Read(b)
+	if s.left -= int64(n); err != nil && err != io.EOF { //nolint:errorlint // readers return it as it is
+		s.err = err
+	}
+	return n, err
 }
 
 // Group begins to read a row group, and returns all of its columns.
 func (f *File) Group(i int) (columns []*Column) {
 	g := &group{}
-	for j, ch := range f.groups[i].chunks {
-		c := &Column{group: g, leaf: f.leaves[j], chunk: ch, form: formOf(ch.typ, f.leaves[j].Node.Type()), left: ch.values, bytes: ch.bytes}
-		c.header.r = bufio.NewReader(io.NewSectionReader(f.r, ch.start(), ch.bytes))
-		columns = append(columns, c)
+	for j := range f.groups[i].Chunks {
+		ch, leaf := &f.groups[i].Chunks[j].Meta.V, f.leaves[j]
+		from := &source{r: io.NewSectionReader(f.r, ch.start(), ch.Bytes), left: ch.Bytes}
+		columns = append(columns, &Column{group: g, leaf: leaf, chunk: ch, typ: typeOf(ch.Type, leaf), left: ch.Values, from: from, r: bufio.NewReader(from)})
 	}
 	return columns
 }
 
-// Next is the next value. It is there until the column is read again. io.EOF: there is none.
-func (c *Column) Next() (v Value, err error) {
+// Next is the next value, and null if its definition level is below the column's highest one. It is
+// there until the column is read again. io.EOF: there is none.
+func (c *Column) Next() (v parquet.Value, err error) {
 	if err = c.look(); err != nil {
 		return v, err
 	}
-	if v, err = c.value(); err != nil {
-		return v, c.named(asDamage(err))
+	c.ahead = false
+	c.inPage--
+	def, _ := c.defs.next() // which was checked
+	if int(def) == c.leaf.MaxDefinitionLevel {
+		v = c.value()
 	}
-	return v, nil
+	return v.Level(c.rep, int(def), c.leaf.ColumnIndex), nil
 }
 
 // More tells whether the next value is of the same row as the one before, which is no longer there.
@@ -92,79 +111,42 @@ func (c *Column) named(err error) error {
 }
 
 // look reads the repetition level of the next value.
-func (c *Column) look() (err error) {
+func (c *Column) look() error {
 	if c.ahead {
 		return nil
 	}
-	if c.inPage == 0 {
+	for c.inPage == 0 {
 		if err := c.nextPage(); err == io.EOF { //nolint:errorlint // returned as it is
 			return err
 		} else if err != nil {
 			return c.named(err)
 		}
 	}
-	if c.rep, err = level(&c.reps, c.leaf.MaxRepetitionLevel); err != nil {
-		return c.named(err)
-	}
-	c.ahead = true
+	rep, _ := c.reps.next() // which was checked
+	c.rep, c.ahead = int(rep), true
 	return nil
 }
 
-func level(h *hybrid, highest int) (int, error) {
-	if highest == 0 {
-		return 0, nil
-	}
-	n, err := h.next()
-	if err == nil && n > uint32(highest) {
-		err = damaged("a level is too high")
-	}
-	return int(n), err
-}
+var errHeld = errors.New("pages and dictionaries are too large to be in memory at once")
 
-func (c *Column) value() (v Value, err error) {
-	v.Rep = c.rep
-	if v.Rep == 0 {
-		c.rows++
-	}
-	if v.Def, err = level(&c.defs, c.leaf.MaxDefinitionLevel); err != nil {
-		return v, err
-	}
-	if v.Null = v.Def < c.leaf.MaxDefinitionLevel; v.Null {
-		c.nulls++
-	} else {
-		if c.values == nil {
-			if c.values, err = c.decoderOf(c.page.encoding, c.rest); err != nil {
-				return v, err
-			}
-		}
-		if err := c.values.next(&v); err != nil {
-			return v, err
-		}
-	}
-	c.ahead = false
-	if c.inPage--; c.inPage == 0 {
-		return v, c.endPage()
-	}
-	return v, nil
-}
-
-// hold counts memory before it is taken.
-func (g *group) hold(n int64) error {
-	if g.held+n > MaxHeldBytes {
+// hold counts memory before it is taken, until the next page.
+func (c *Column) hold(n int64) error {
+	if c.group.held+n > MaxHeldBytes {
 		return fmt.Errorf("%w: at most %d bytes are supported; smaller row groups have smaller pages", errHeld, MaxHeldBytes)
 	}
-	g.held += n
+	c.group.held += n
+	c.held += n
 	return nil
 }
 
-// reuse counts a buffer of a size, and takes the former one away if it is too small or far too
-// large: whoever fills the buffer makes it, when that much is there.
-func (g *group) reuse(b *[]byte, size int64) error {
+// release ends the page. Its buffer stays, unless it is too small or far too large for the next.
+func (c *Column) release(next int) error {
 	const slack = 64 << 10
-	if has := int64(cap(*b)); has < size || has > 4*size+slack {
-		g.held -= has
-		*b = nil
-		return g.hold(size)
+	if has := cap(c.buf); has < next || has > 4*next+slack {
+		c.buf = nil
 	}
-	return nil
+	c.list = nil
+	c.group.held -= c.held
+	c.held = 0
+	return c.hold(int64(max(next, cap(c.buf))))
 }

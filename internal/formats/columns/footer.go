@@ -24,28 +24,39 @@ const (
 type File struct {
 	r      io.ReaderAt
 	size   int64
-	rows   int64
 	schema *parquet.Schema
 	leaves []parquet.LeafColumn
 	groups []rowGroup
 }
 
-type rowGroup struct {
-	rows   int64
-	chunks []chunk
+// metadata is what a file says of itself, but for what nobody needs here: statistics and indexes.
+type metadata struct {
+	Schema []format.SchemaElement `thrift:"2,required"`
+	Rows   int64                  `thrift:"3,required"`
+	Groups []rowGroup             `thrift:"4,required"`
 }
 
-// chunk is what the metadata say of a column in a row group.
+type rowGroup struct {
+	Chunks []columnChunk `thrift:"1,required"`
+	Rows   int64         `thrift:"3,required"`
+}
+
+type columnChunk struct {
+	File          thrift.Null[string]   `thrift:"1,optional"`
+	Meta          thrift.Null[chunk]    `thrift:"3,optional"`
+	Encryption    thrift.Null[struct{}] `thrift:"8,optional"`
+	EncryptedMeta thrift.Null[[]byte]   `thrift:"9,optional"`
+}
+
+// chunk is a column in a row group.
 type chunk struct {
-	typ        format.Type
-	codec      format.CompressionCodec
-	encodings  uint32 // those of its pages, a bit each
-	values     int64
-	bytes      int64
-	data, dict int64 // offsets of the first page, of the dictionary or 0
-	known      bool
-	elsewhere  bool // in another file
-	encrypted  bool
+	Type      format.Type                   `thrift:"1,required"`
+	Encodings thrift.Slice[format.Encoding] `thrift:"2,required"`
+	Codec     format.CompressionCodec       `thrift:"4,required"`
+	Values    int64                         `thrift:"5,required"`
+	Bytes     int64                         `thrift:"7,required"`
+	Data      int64                         `thrift:"9,required"`  // where the first page begins
+	Dict      int64                         `thrift:"11,optional"` // or the dictionary
 }
 
 // Open reads the metadata of a file. Its errors say why no file of this kind can be read, or which
@@ -55,12 +66,17 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{r: r, size: size}
-	elements, err := f.parse(footer)
-	if err != nil {
-		return nil, fmt.Errorf("reading its metadata: %w", asDamage(err))
+	var meta metadata
+	from := bufio.NewReader(bytes.NewReader(footer))
+	err = decode(from, &meta)
+	if _, more := from.Peek(1); err == nil && more == nil {
+		err = damaged("more follows than there should be")
 	}
-	if f.schema, err = schemaOf(elements); err != nil {
+	if err != nil {
+		return nil, fmt.Errorf("reading its metadata: %w", err)
+	}
+	f := &File{r: r, size: size, groups: meta.Groups}
+	if f.schema, err = schemaOf(meta.Schema); err != nil {
 		return nil, fmt.Errorf("reading its schema: %w", err)
 	}
 	for _, path := range f.schema.Columns() {
@@ -70,7 +86,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		}
 		f.leaves = append(f.leaves, leaf)
 	}
-	return f, f.check()
+	return f, f.check(meta.Rows)
 }
 
 // Schema is the schema of the file. Its columns are in the order of the file.
@@ -80,7 +96,7 @@ func (f *File) Schema() *parquet.Schema { return f.schema }
 func (f *File) RowGroups() int { return len(f.groups) }
 
 // Rows is how many rows a row group has.
-func (f *File) Rows(group int) int64 { return f.groups[group].rows }
+func (f *File) Rows(group int) int64 { return f.groups[group].Rows }
 
 // readFooter reads the metadata as they stand at the end of the file.
 func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
@@ -120,137 +136,25 @@ func readAt(r io.ReaderAt, b []byte, at int64) error {
 	return unexpected(err)
 }
 
-// parse reads the metadata but for what nobody needs: statistics and indexes.
-func (f *File) parse(footer []byte) (elements [][]byte, err error) {
-	c := &compact{r: bufio.NewReader(bytes.NewReader(footer))}
-	chunks, seen := 0, [5]bool{}
-	err = c.fields(func(id int64, typ byte) error {
-		if id >= 0 && id < int64(len(seen)) {
-			seen[id] = true
-		}
-		switch id {
-		case 2:
-			return c.list(typ, typeStruct, MaxColumns, "columns", func(int) error {
-				from := c.read
-				if err := c.skipElement(typeStruct); err != nil {
-					return err
-				}
-				elements = append(elements, footer[from:c.read])
-				return nil
-			})
-		case 3:
-			f.rows, err = c.int(typ)
-			return err
-		case 4:
-			return c.list(typ, typeStruct, MaxRowGroups, "row groups", func(int) error {
-				g, err := c.rowGroup(MaxChunks - chunks)
-				f.groups = append(f.groups, g)
-				chunks += len(g.chunks)
-				return err
-			})
-		}
-		return c.skip(typ)
-	})
-	switch {
-	case err != nil:
-	case c.read != int64(len(footer)):
-		err = damaged("more follows than there should be")
-	case !seen[2] || !seen[3] || !seen[4]:
-		err = damaged("they lack a schema, rows, or row groups")
-	}
-	return elements, unexpected(err)
-}
-
-func (c *compact) rowGroup(most int) (g rowGroup, err error) {
-	err = c.fields(func(id int64, typ byte) error {
-		switch id {
-		case 1:
-			return c.list(typ, typeStruct, most, "columns of row groups", func(int) error {
-				chunk, err := c.chunk()
-				g.chunks = append(g.chunks, chunk)
-				return err
-			})
-		case 3:
-			g.rows, err = c.int(typ)
-			return err
-		}
-		return c.skip(typ)
-	})
-	return g, err
-}
-
-func (c *compact) chunk() (ch chunk, err error) {
-	err = c.fields(func(id int64, typ byte) error {
-		switch id {
-		case 1:
-			ch.elsewhere = true
-		case 3:
-			ch.known = true
-			return c.structure(typ, func(id int64, typ byte) error { return c.properties(&ch, id, typ) })
-		case 8, 9:
-			ch.encrypted = true
-		}
-		return c.skip(typ)
-	})
-	return ch, err
-}
-
-func (c *compact) properties(ch *chunk, id int64, typ byte) (err error) {
-	to := map[int64]*int64{5: &ch.values, 7: &ch.bytes, 9: &ch.data, 11: &ch.dict}[id]
-	if to != nil {
-		*to, err = c.int(typ)
-		return err
-	}
-	switch id {
-	case 1, 4:
-		n, err := c.int(typ)
-		if id == 1 {
-			ch.typ = format.Type(n)
-		} else {
-			ch.codec = format.CompressionCodec(n)
-		}
-		return err
-	case 2:
-		return c.list(typ, typeI32, 1000, "encodings of a column", func(int) error {
-			n, err := c.varint()
-			if err == nil && (n < 0 || n > 31) {
-				err = damaged("an encoding is unknown")
-			}
-			ch.encodings |= 1 << (n & 31)
-			return err
-		})
-	}
-	return c.skip(typ)
-}
-
 // schemaOf makes a schema of the elements of the metadata. The library takes it from a file, so
 // this is one without rows.
-func schemaOf(elements [][]byte) (s *parquet.Schema, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = damaged("%v", p)
-		}
-	}()
-	meta := format.FileMetaData{Version: 1, Schema: make([]format.SchemaElement, len(elements))}
-	protocol := &thrift.CompactProtocol{}
-	for i, e := range elements {
-		if err := thrift.Unmarshal(protocol, e, &meta.Schema[i]); err != nil {
-			return nil, damaged("%w", err)
-		}
-		if n := len(elements); meta.Schema[i].NumChildren.V > int32(n) || meta.Schema[i].NumChildren.V < 0 {
+func schemaOf(elements []format.SchemaElement) (s *parquet.Schema, err error) {
+	defer recovered(&err)
+	for i := range elements {
+		e := &elements[i]
+		switch n := e.NumChildren.V; {
+		case int(n) > len(elements) || n < 0:
 			return nil, damaged("a group has more columns than the file")
-		}
-		if isGroup(&meta.Schema[i]) {
-			return nil, damaged("column %q is a group without columns", meta.Schema[i].Name)
-		}
-		if contradicts(&meta.Schema[i]) {
-			return nil, damaged("column %q has two types", meta.Schema[i].Name)
+		case isGroup(e):
+			return nil, damaged("column %q is a group without columns", e.Name)
+		case contradicts(e):
+			return nil, damaged("column %q has two types", e.Name)
 		}
 	}
-	if err := checkDepth(meta.Schema); err != nil {
+	if err := checkDepth(elements); err != nil {
 		return nil, err
 	}
-	footer, err := thrift.Marshal(protocol, &meta)
+	footer, err := thrift.Marshal(&thrift.CompactProtocol{}, &format.FileMetaData{Version: 1, Schema: elements})
 	if err != nil {
 		return nil, damaged("%w", err)
 	}
@@ -327,46 +231,47 @@ func checkDepth(elements []format.SchemaElement) error {
 
 // check compares the row groups with the schema, and refuses what cannot be read by the name of its
 // column.
-func (f *File) check() error {
+func (f *File) check(want int64) error {
 	rows := int64(0)
 	for i, g := range f.groups {
-		if len(g.chunks) != len(f.leaves) || g.rows < 0 {
-			return damaged("row group %d has %d columns and %d rows, and the schema %d columns", i, len(g.chunks), g.rows, len(f.leaves))
+		if len(g.Chunks) != len(f.leaves) || g.Rows < 0 {
+			return damaged("row group %d has %d columns and %d rows, and the schema %d columns", i, len(g.Chunks), g.Rows, len(f.leaves))
 		}
-		rows += g.rows
-		for j, ch := range g.chunks {
-			if err := f.checkChunk(g, ch, f.leaves[j]); err != nil {
+		rows += g.Rows
+		for j := range g.Chunks {
+			if err := f.checkChunk(g.Rows, &g.Chunks[j], f.leaves[j]); err != nil {
 				return fmt.Errorf("column %q: %w", nameOf(f.leaves[j]), err)
 			}
 		}
 	}
-	if rows != f.rows {
-		return damaged("it has %d rows, and its row groups %d", f.rows, rows)
+	if rows != want {
+		return damaged("it has %d rows, and its row groups %d", want, rows)
 	}
 	return nil
 }
 
-func (f *File) checkChunk(g rowGroup, ch chunk, leaf parquet.LeafColumn) error {
-	_, readable := codecs[ch.codec]
+func (f *File) checkChunk(rows int64, of *columnChunk, leaf parquet.LeafColumn) error {
+	ch := &of.Meta.V
+	_, readable := codecs[ch.Codec]
 	start := ch.start()
 	switch {
-	case ch.encrypted:
+	case of.Encryption.Valid || of.EncryptedMeta.Valid:
 		return errors.New("it is encrypted, which is not supported")
-	case ch.elsewhere:
+	case of.File.Valid:
 		return errors.New("it lies in another file, which is not supported")
-	case !ch.known:
+	case !of.Meta.Valid:
 		return damaged("its metadata are missing")
-	case ch.typ < format.Boolean || ch.typ > format.FixedLenByteArray || !isNull(leaf) && int64(ch.typ) != int64(leaf.Node.Type().Kind()):
+	case ch.Type < format.Boolean || ch.Type > format.FixedLenByteArray || !isNull(leaf) && int64(ch.Type) != int64(leaf.Node.Type().Kind()):
 		return damaged("it is of another type than in the schema")
 	case !readable:
-		return fmt.Errorf("it is compressed with %s, which is not supported", ch.codec)
-	case ch.values > 0 && start < int64(len(magic)) || ch.bytes < 0 || start > f.size-ch.bytes:
+		return fmt.Errorf("it is compressed with %s, which is not supported", ch.Codec)
+	case ch.Values > 0 && start < int64(len(magic)) || ch.Bytes < 0 || start > f.size-ch.Bytes:
 		return damaged("it does not lie in the file")
-	case ch.values < g.rows || leaf.MaxRepetitionLevel == 0 && ch.values != g.rows:
-		return damaged("it has %d values in %d rows", ch.values, g.rows)
+	case ch.Values < rows || leaf.MaxRepetitionLevel == 0 && ch.Values != rows:
+		return damaged("it has %d values in %d rows", ch.Values, rows)
 	}
-	for e := range format.Encoding(32) {
-		if ch.encodings&(1<<e) != 0 && !isReadable(e) && e != format.BitPacked { // which is one of levels alone
+	for _, e := range ch.Encodings {
+		if !isReadable(e) && e != format.BitPacked { // which is one of levels alone
 			return fmt.Errorf("its values are encoded as %s, which is not supported", e)
 		}
 	}
@@ -384,9 +289,9 @@ func isNull(leaf parquet.LeafColumn) bool {
 }
 
 // start is where the first page begins.
-func (ch chunk) start() int64 {
-	if ch.dict > 0 && ch.dict < ch.data {
-		return ch.dict
+func (ch *chunk) start() int64 {
+	if ch.Dict > 0 && ch.Dict < ch.Data {
+		return ch.Dict
 	}
-	return ch.data
+	return ch.Data
 }

@@ -1,268 +1,228 @@
 package columns
 
 import (
-	"errors"
+	"bytes"
+	"cmp"
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
 	mathbits "math/bits"
+	"slices"
 
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// pageHeader is what stands before a page. What is missing is -1.
+// pageHeader is what stands before a page. The library's own has statistics, which hold values.
 type pageHeader struct {
-	typ                    format.PageType
-	size, compressed       int64 // in bytes
-	crc                    int64
-	hasCRC, stored         bool // stored: of version 2, not compressed
-	values, nulls, rows    int64
-	encoding               format.Encoding
-	levels                 [2]format.Encoding // of version 1: how definition and repetition levels are encoded
-	defBytes, repBytes     int64              // of version 2
-	hasDetails, isVersion2 bool
+	Type       format.PageType                          `thrift:"1,required"`
+	Size       int32                                    `thrift:"2,required"`
+	Compressed int32                                    `thrift:"3,required"`
+	CRC        thrift.Null[int32]                       `thrift:"4,optional"`
+	V1         thrift.Null[dataPage]                    `thrift:"5,optional"`
+	Dictionary thrift.Null[format.DictionaryPageHeader] `thrift:"7,optional"`
+	V2         thrift.Null[dataPageV2]                  `thrift:"8,optional"`
 }
 
-func (c *compact) pageHeader() (h pageHeader, err error) {
-	err = c.fields(func(id int64, typ byte) (err error) {
-		switch id {
-		case 1, 2, 3, 4:
-			n, err := c.int(typ)
-			switch id {
-			case 1:
-				h.typ = format.PageType(n)
-			case 2:
-				h.size = n
-			case 3:
-				h.compressed = n
-			case 4:
-				h.crc, h.hasCRC = n, true
-			}
-			return err
-		case 5, 7, 8:
-			if h.hasDetails {
-				return damaged("a page is of two kinds")
-			}
-			h.hasDetails, h.isVersion2 = true, id == 8
-			return c.structure(typ, func(field int64, typ byte) error { return c.pageDetails(&h, id, field, typ) })
-		}
-		return c.skip(typ)
-	})
-	return h, err
+type dataPage struct {
+	Values      int32           `thrift:"1,required"`
+	Encoding    format.Encoding `thrift:"2,required"`
+	Definitions format.Encoding `thrift:"3,required"`
+	Repetitions format.Encoding `thrift:"4,required"`
 }
 
-// pageDetails reads a field of the header of a data page of version 1 (5) or 2 (8), or of a
-// dictionary (7).
-func (c *compact) pageDetails(h *pageHeader, kind, id int64, typ byte) (err error) {
-	if kind == 8 && id == 7 {
-		h.stored = typ == typeFalse
-		return c.skip(typ)
-	}
-	var to *int64
-	var encoding *format.Encoding
+type dataPageV2 struct {
+	Values       int32             `thrift:"1,required"`
+	Nulls        int32             `thrift:"2,required"`
+	Rows         int32             `thrift:"3,required"`
+	Encoding     format.Encoding   `thrift:"4,required"`
+	Definitions  int32             `thrift:"5,required"` // bytes
+	Repetitions  int32             `thrift:"6,required"`
+	IsCompressed thrift.Null[bool] `thrift:"7,optional"`
+}
+
+// levels is how many bytes of a page of version 2 stand before its values.
+func (h *pageHeader) levels() int64 { return int64(h.V2.V.Definitions) + int64(h.V2.V.Repetitions) }
+
+// values is how many there are, with nulls, and how those that are none are encoded.
+func (h *pageHeader) values() (n int32, e format.Encoding) {
 	switch {
-	case id == 1:
-		to = &h.values
-	case kind != 8 && id == 2, kind == 8 && id == 4:
-		encoding = &h.encoding
-	case kind == 5 && (id == 3 || id == 4):
-		encoding = &h.levels[id-3]
-	case kind == 8 && id == 2:
-		to = &h.nulls
-	case kind == 8 && id == 3:
-		to = &h.rows
-	case kind == 8 && id == 5:
-		to = &h.defBytes
-	case kind == 8 && id == 6:
-		to = &h.repBytes
-	default:
-		return c.skip(typ)
+	case h.V1.Valid:
+		return h.V1.V.Values, h.V1.V.Encoding
+	case h.V2.Valid:
+		return h.V2.V.Values, h.V2.V.Encoding
 	}
-	n, err := c.int(typ)
-	if to != nil {
-		*to = n
-	} else {
-		*encoding = format.Encoding(n)
-	}
-	return err
+	return h.Dictionary.V.NumValues, h.Dictionary.V.Encoding
+}
+
+// isStored tells whether the values are not compressed.
+func (c *Column) isStored(h *pageHeader) bool {
+	return c.chunk.Codec == format.Uncompressed || h.V2.V.IsCompressed.Valid && !h.V2.V.IsCompressed.V
 }
 
 // check refuses a header that contradicts itself or the metadata, before memory is taken for the
 // page.
-func (c *Column) check(h pageHeader) error {
-	levels := h.defBytes + h.repBytes
+func (c *Column) check(h *pageHeader) error {
+	v2 := h.V2.V
+	n, e := h.values()
 	switch {
-	case h.compressed < 0 || h.compressed > c.bytes-c.header.read-c.bodies:
+	case h.Compressed < 0 || int64(h.Compressed) > c.from.left+int64(c.r.Buffered()):
 		return damaged("a page is larger than the column")
-	case h.size < 0 || h.values < 0 || h.values > 1<<31-1:
-		return damaged("a page has sizes that are none")
-	case h.size > MaxPageBytes || h.compressed > MaxPageBytes:
-		return fmt.Errorf("a page has %d bytes, at most %d are supported", max(h.size, h.compressed), MaxPageBytes)
-	case h.typ != format.IndexPage && !h.hasDetails, h.isVersion2 != (h.typ == format.DataPageV2):
+	case h.Size > MaxPageBytes || h.Compressed > MaxPageBytes:
+		return fmt.Errorf("a page has %d bytes, at most %d are supported", max(h.Size, h.Compressed), MaxPageBytes)
+	case h.V1.Valid != (h.Type == format.DataPage), h.V2.Valid != (h.Type == format.DataPageV2), h.Dictionary.Valid != (h.Type == format.DictionaryPage):
 		return damaged("a page is not of its kind")
-	case h.isVersion2 && (h.defBytes < 0 || h.repBytes < 0 || levels > h.size || levels > h.compressed || h.nulls < 0 || h.nulls > h.values):
+	case h.Size < 0 || n < 0 || v2.Definitions < 0 || v2.Repetitions < 0 || h.levels() > int64(min(h.Size, h.Compressed)):
 		return damaged("a page has sizes that are none")
-	case (h.stored || c.chunk.codec == format.Uncompressed) && h.size != h.compressed:
+	case c.isStored(h) && h.Size != h.Compressed:
 		return damaged("a page is not compressed, and has two sizes")
 	}
-	if h.typ != format.DataPage && h.typ != format.DataPageV2 {
+	if !h.V1.Valid && !h.V2.Valid {
 		return nil
 	}
 	// No writer leaves out this one, and those that do not know it could mistake it for PLAIN.
-	const split = 1 << format.ByteStreamSplit
-	switch {
-	case h.values > c.left:
+	split := format.Encoding(format.ByteStreamSplit)
+	switch known := c.chunk.Encodings; {
+	case int64(n) > c.left:
 		return damaged("it has more values than the metadata say")
-	case h.encoding < 0 || h.encoding > 31 || !isReadable(h.encoding):
-		return fmt.Errorf("values are encoded as %s, which is not supported", h.encoding)
-	case (c.chunk.encodings|1<<h.encoding)&split != 0 && c.chunk.encodings&(1<<h.encoding) == 0:
+	case !isReadable(e):
+		return fmt.Errorf("values are encoded as %s, which is not supported", e)
+	case (e == split || slices.Contains(known, split)) && !slices.Contains(known, e):
 		return damaged("values are encoded in another way than the metadata say")
-	case !h.isVersion2 && (c.leaf.MaxDefinitionLevel > 0 && h.levels[0] != format.RLE || c.leaf.MaxRepetitionLevel > 0 && h.levels[1] != format.RLE):
-		return fmt.Errorf("levels are encoded as %s and %s, which is not supported", h.levels[0], h.levels[1])
+	case h.V1.Valid && (c.leaf.MaxDefinitionLevel > 0 && h.V1.V.Definitions != format.RLE || c.leaf.MaxRepetitionLevel > 0 && h.V1.V.Repetitions != format.RLE):
+		return fmt.Errorf("levels are encoded as %s and %s, which is not supported", h.V1.V.Definitions, h.V1.V.Repetitions)
 	}
 	return nil
 }
 
-// nextPage reads pages up to the next one that has values. io.EOF: there is none.
+// nextPage reads a page. io.EOF: there is none.
 func (c *Column) nextPage() error {
-	for {
-		h, err := c.header.pageHeader()
-		switch {
-		case err == io.EOF && c.left == 0: //nolint:errorlint // returned as it is
-			return io.EOF
-		case err == io.EOF: //nolint:errorlint // likewise
-			return damaged("it ends before its last %d values", c.left)
-		case err != nil:
-			return asDamage(err)
-		}
-		if err := c.check(h); err != nil {
-			return err
-		}
-		if err := c.body(h); err != nil {
-			return err
-		}
-		c.bodies += h.compressed
-		if c.inPage > 0 {
-			return nil
-		}
+	switch _, err := c.r.Peek(1); {
+	case err == io.EOF && c.left == 0: //nolint:errorlint // returned as it is
+		return io.EOF
+	case err == io.EOF: //nolint:errorlint // likewise
+		return damaged("it ends before its last %d values", c.left)
 	}
-}
-
-// body reads what follows a header.
-func (c *Column) body(h pageHeader) error {
-	if h.typ == format.IndexPage {
-		_, err := c.header.r.Discard(int(h.compressed))
-		return asDamage(unexpected(err))
+	var h pageHeader
+	if err := decode(c.r, &h); err != nil {
+		return cmp.Or(c.from.err, err)
 	}
-	raw := sized(c.group.scratch, int(h.compressed))
+	if err := c.check(&h); err != nil {
+		return err
+	}
+	if !h.V1.Valid && !h.V2.Valid && !h.Dictionary.Valid { // an index
+		_, err := c.r.Discard(int(h.Compressed))
+		return unexpected(err)
+	}
+	raw := sized(c.group.scratch, int(h.Compressed))
 	c.group.scratch = raw
-	if _, err := io.ReadFull(c.header.r, raw); err != nil {
-		return asDamage(unexpected(err))
+	if _, err := io.ReadFull(c.r, raw); err != nil {
+		return unexpected(err)
 	}
-	if h.hasCRC && uint32(h.crc) != crc32.ChecksumIEEE(raw) {
+	if h.CRC.Valid && uint32(h.CRC.V) != crc32.ChecksumIEEE(raw) {
 		return damaged("a page has another checksum than its header")
 	}
-	if h.typ == format.DictionaryPage {
-		return c.dictionaryPage(h, raw)
+	if h.Dictionary.Valid {
+		return c.dictionaryPage(&h, raw)
 	}
-	return c.dataPage(h, raw)
+	return c.dataPage(&h, raw)
 }
 
-func (c *Column) dictionaryPage(h pageHeader, raw []byte) error {
+func (c *Column) dictionaryPage(h *pageHeader, raw []byte) error {
+	n, e := h.values()
 	switch {
 	case c.dict != nil:
 		return damaged("it has two dictionaries")
-	case h.encoding != format.Plain && h.encoding != format.PlainDictionary:
-		return fmt.Errorf("its dictionary is encoded as %s, which is not supported", h.encoding)
+	case e != format.Plain && e != format.PlainDictionary:
+		return fmt.Errorf("its dictionary is encoded as %s, which is not supported", e)
 	}
-	if err := c.group.hold(2 * h.size); err != nil { // with the places of its values
+	if err := c.hold(int64(h.Size)); err != nil {
 		return err
 	}
-	b, err := c.decompress(nil, raw, h.size, false)
+	b, err := c.decompress(nil, raw, int(h.Size), c.isStored(h))
 	if err != nil {
 		return err
 	}
-	if c.dict, err = newDictionary(c.form, b, int(h.values)); err != nil {
-		return err
-	}
-	c.group.held += c.dict.held() - 2*h.size
-	return nil
+	c.dict, err = c.decode(format.Plain, b, int(n))
+	c.held = 0 // it stays
+	return err
 }
 
-func (c *Column) dataPage(h pageHeader, raw []byte) (err error) {
-	size := h.size
-	if h.isVersion2 {
-		n := h.repBytes + h.defBytes
-		size -= n
-		if err := c.group.reuse(&c.levels, n); err != nil {
-			return err
-		}
-		c.levels = sized(c.levels, int(n))
-		copy(c.levels, raw)
-		c.reps.b, c.defs.b = c.levels[:h.repBytes], c.levels[h.repBytes:]
-		raw = raw[n:]
-	}
-	if err := c.group.reuse(&c.buf, size); err != nil {
+func (c *Column) dataPage(h *pageHeader, raw []byte) (err error) {
+	if err := c.release(int(h.Size)); err != nil {
 		return err
 	}
-	if c.buf, err = c.decompress(c.buf, raw, size, h.stored); err != nil {
+	levels := bytes.Clone(raw[:h.levels()])
+	if c.buf, err = c.decompress(c.buf, raw[len(levels):], int(h.Size)-len(levels), c.isStored(h)); err != nil {
 		return err
 	}
-	c.rest = c.buf
-	if !h.isVersion2 {
-		if c.reps.b, err = c.levelsV1(c.leaf.MaxRepetitionLevel); err == nil {
-			c.defs.b, err = c.levelsV1(c.leaf.MaxDefinitionLevel)
-		}
-		if err != nil {
+	rest := c.buf
+	reps, defs := levels[:h.V2.V.Repetitions], levels[h.V2.V.Repetitions:]
+	if h.V1.Valid {
+		if reps, rest, err = levelsV1(rest, c.leaf.MaxRepetitionLevel); err != nil {
 			return err
 		}
-		h.nulls, h.rows = -1, -1
+		if defs, rest, err = levelsV1(rest, c.leaf.MaxDefinitionLevel); err != nil {
+			return err
+		}
 	}
-	c.reps = hybrid{b: c.reps.b, width: mathbits.Len(uint(c.leaf.MaxRepetitionLevel))}
-	c.defs = hybrid{b: c.defs.b, width: mathbits.Len(uint(c.leaf.MaxDefinitionLevel))}
-	c.page, c.values, c.rows, c.nulls = h, nil, 0, 0
-	c.inPage = h.values
-	c.left -= h.values
+	n, e := h.values()
+	var rows, present int
+	if c.reps, rows, err = levelsOf(reps, c.leaf.MaxRepetitionLevel, int(n), 0); err != nil {
+		return err
+	}
+	if c.defs, present, err = levelsOf(defs, c.leaf.MaxDefinitionLevel, int(n), c.leaf.MaxDefinitionLevel); err != nil {
+		return err
+	}
+	if nulls := int(n) - present; h.V2.Valid && (nulls != int(h.V2.V.Nulls) || rows != int(h.V2.V.Rows)) {
+		return damaged("a page has %d rows and %d nulls, and its header says %d and %d", rows, nulls, h.V2.V.Rows, h.V2.V.Nulls)
+	}
+	if present > 0 && isNull(c.leaf) {
+		return damaged("it has no type, and values")
+	}
+	if present > 0 {
+		if err := c.pageValues(e, rest, present); err != nil {
+			return err
+		}
+	}
+	c.inPage = int(n)
+	c.left -= int64(n)
 	return nil
 }
 
 // levelsV1 cuts the levels of version 1 off the page.
-func (c *Column) levelsV1(highest int) (levels []byte, err error) {
+func levelsV1(b []byte, highest int) (levels, rest []byte, err error) {
 	if highest == 0 {
-		return nil, nil
+		return nil, b, nil
 	}
-	if len(c.rest) < 4 {
-		return nil, errShort
+	if len(b) < 4 {
+		return nil, nil, errShort
 	}
-	n := uint64(c.rest[0]) | uint64(c.rest[1])<<8 | uint64(c.rest[2])<<16 | uint64(c.rest[3])<<24
-	if c.rest = c.rest[4:]; n > uint64(len(c.rest)) {
-		return nil, errShort
+	n := binary.LittleEndian.Uint32(b)
+	if b = b[4:]; uint64(n) > uint64(len(b)) {
+		return nil, nil, errShort
 	}
-	levels, c.rest = c.rest[:n], c.rest[n:]
-	return levels, nil
+	return b[:n], b[n:], nil
 }
 
-func (c *Column) decompress(dst, raw []byte, size int64, isStored bool) ([]byte, error) {
-	decode := codecs[c.chunk.codec]
-	if isStored || size == 0 && len(raw) == 0 {
-		decode = stored
+// levelsOf are the levels of n values, and how many of them are one level.
+func levelsOf(b []byte, highest, n, counted int) (h hybrid, count int, err error) {
+	if h.width = mathbits.Len(uint(highest)); highest > 0 {
+		h.b = b
 	}
-	b, err := decode(c.group, dst, raw, int(size))
+	count, err = h.check(n, uint64(highest)+1, uint64(counted))
+	return h, count, err
+}
+
+func (c *Column) decompress(dst, raw []byte, size int, isStored bool) ([]byte, error) {
+	expand := codecs[c.chunk.Codec]
+	if isStored || size == 0 && len(raw) == 0 {
+		expand = stored
+	}
+	b, err := expand(c.group, dst, raw, size)
 	if err != nil {
 		return nil, damaged("decompressing a page: %w", err)
 	}
 	return b, nil
 }
-
-// endPage compares a page with its counts.
-func (c *Column) endPage() error {
-	switch {
-	case c.page.nulls >= 0 && c.page.nulls != c.nulls, c.page.rows >= 0 && c.page.rows != c.rows:
-		return damaged("a page has %d rows and %d nulls, and its header says %d and %d", c.rows, c.nulls, c.page.rows, c.page.nulls)
-	case c.values != nil && !c.values.done():
-		return damaged("a page has more values than its header says")
-	}
-	return nil
-}
-
-var errHeld = errors.New("pages and dictionaries are too large to be in memory at once")

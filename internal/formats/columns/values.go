@@ -2,16 +2,12 @@ package columns
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding"
 	"github.com/parquet-go/parquet-go/format"
 )
-
-// decoder reads the values of a page that are not null.
-type decoder interface {
-	next(v *Value) error
-	done() bool // all is read
-}
 
 // isReadable tells whether values of an encoding can be read.
 func isReadable(e format.Encoding) bool {
@@ -23,314 +19,205 @@ func isReadable(e format.Encoding) bool {
 	return false
 }
 
-// form is how values of a type are laid out.
-type form struct {
-	kind parquet.Kind
-	size int // of a value in bytes, or 0
-}
-
-func formOf(physical format.Type, t parquet.Type) form {
-	f := form{kind: parquet.Kind(physical)}
-	switch f.kind {
-	case parquet.Int32, parquet.Float:
-		f.size = 4
-	case parquet.Int64, parquet.Double:
-		f.size = 8
-	case parquet.Int96:
-		f.size = 12
-	case parquet.FixedLenByteArray:
-		f.size = t.Length()
+// typeOf is a type without a meaning: values are as they are stored.
+func typeOf(physical format.Type, leaf parquet.LeafColumn) parquet.Type {
+	if physical == format.FixedLenByteArray {
+		return parquet.FixedLenByteArrayType(leaf.Node.Type().Length())
 	}
-	return f
+	return []parquet.Type{parquet.BooleanType, parquet.Int32Type, parquet.Int64Type, parquet.Int96Type, parquet.FloatType, parquet.DoubleType, parquet.ByteArrayType}[physical]
 }
 
-// set sets a value of a fixed size.
-func (f form) set(v *Value, b []byte) {
-	switch f.kind {
-	case parquet.Int32:
-		v.N = uint64(int64(int32(binary.LittleEndian.Uint32(b))))
-	case parquet.Float:
-		v.N = uint64(binary.LittleEndian.Uint32(b))
-	case parquet.Int64, parquet.Double:
-		v.N = binary.LittleEndian.Uint64(b)
-	default:
-		v.Bytes = b
-	}
-}
+// booleans are false and true.
+var booleans = parquet.BooleanType.NewDictionary(0, 2, encoding.BooleanValues([]byte{0b10}))
 
-// decoderOf is the decoder of a page. Not every encoding is for every type.
-func (c *Column) decoderOf(e format.Encoding, b []byte) (decoder, error) {
-	integers := c.form.kind == parquet.Int32 || c.form.kind == parquet.Int64
+// pageValues begins to read the n values of a page that are not null.
+func (c *Column) pageValues(e format.Encoding, b []byte, n int) (err error) {
+	c.at, c.places = 0, nil
 	switch {
-	case e == format.Plain && c.form.kind == parquet.Boolean:
-		return &plainBooleans{b: b}, nil
-	case e == format.Plain:
-		return &plain{form: c.form, b: b}, nil
-	case e == format.RLE && c.form.kind == parquet.Boolean:
+	case e == format.RLEDictionary || e == format.PlainDictionary:
+		if c.dict == nil {
+			return damaged("its dictionary is missing")
+		}
+		if len(b) == 0 || b[0] > 32 {
+			return damaged("places in the dictionary have no width, or more than 32 bits")
+		}
+		c.list, c.places = c.dict, &hybrid{b: b[1:], width: int(b[0])}
+	case e == format.RLE && c.typ.Kind() == parquet.Boolean:
 		if len(b) < 4 {
+			return errShort
+		}
+		c.list, c.places = booleans, &hybrid{b: b[4:], width: 1}
+	default:
+		c.list, err = c.decode(e, b, n)
+		return err
+	}
+	_, err = c.places.check(n, uint64(c.list.Len()), 0)
+	return err
+}
+
+// value is the next one.
+func (c *Column) value() parquet.Value {
+	i := c.at
+	if c.at++; c.places != nil {
+		place, _ := c.places.next() // which was checked
+		i = int32(place)
+	}
+	v := c.list.Index(i)
+	if v.Kind() == parquet.Int64 && c.typ.Kind() == parquet.Int32 {
+		v = parquet.Int32Value(int32(v.Int64()))
+	}
+	return v
+}
+
+// decode lets the library decode n values, in place where it can.
+func (c *Column) decode(e format.Encoding, b []byte, n int) (list parquet.Dictionary, err error) {
+	defer recovered(&err)
+	b = slices.Clip(b) // the library reads up to the capacity
+	switch kind := c.typ.Kind(); {
+	case e == format.Plain && kind == parquet.ByteArray:
+		if n > len(b)/4 {
 			return nil, errShort
 		}
-		return &booleans{hybrid{b: b[4:], width: 1}}, nil
-	case e == format.PlainDictionary || e == format.RLEDictionary:
-		return c.indexes(b)
-	case e == format.DeltaBinaryPacked && integers:
-		d, err := newDelta(b)
-		return &deltas{d, c.form.kind == parquet.Int32}, err
-	case e == format.DeltaLengthByteArray && c.form.kind == parquet.ByteArray:
-		s, err := newByteArrays(b)
-		return &s, err
-	case e == format.DeltaByteArray && (c.form.kind == parquet.ByteArray || c.form.kind == parquet.FixedLenByteArray):
-		return newPrefixed(b, c.form.size)
-	case e == format.ByteStreamSplit && c.form.size > 0:
-		if len(b)%c.form.size != 0 {
-			return nil, damaged("the streams of a page differ in length")
-		}
-		return &split{form: c.form, b: b, n: len(b) / c.form.size, value: make([]byte, c.form.size)}, nil
-	}
-	return nil, damaged("values of %s are not encoded as %s", c.form.kind, e)
-}
-
-type plain struct {
-	form
-	b []byte
-}
-
-func (p *plain) next(v *Value) error {
-	size := p.size
-	if p.kind == parquet.ByteArray {
-		if len(p.b) < 4 {
-			return errShort
-		}
-		n := binary.LittleEndian.Uint32(p.b)
-		if p.b = p.b[4:]; uint64(n) > uint64(len(p.b)) {
-			return errShort
-		}
-		size = int(n)
-	}
-	if size > len(p.b) {
-		return errShort
-	}
-	p.set(v, p.b[:size:size])
-	p.b = p.b[size:]
-	return nil
-}
-
-func (p *plain) done() bool { return len(p.b) == 0 }
-
-type plainBooleans struct {
-	b   []byte
-	bit uint64
-}
-
-func (p *plainBooleans) next(v *Value) error {
-	n, ok := bitsAt(p.b, p.bit, 1)
-	if !ok {
-		return errShort
-	}
-	v.N = n
-	p.bit++
-	return nil
-}
-
-func (p *plainBooleans) done() bool { return (p.bit+7)/8 == uint64(len(p.b)) }
-
-type booleans struct{ hybrid }
-
-func (r *booleans) next(v *Value) error {
-	n, err := r.hybrid.next()
-	v.N = uint64(n)
-	return err
-}
-
-type deltas struct {
-	delta
-	short bool // of 32 bits, beyond which sums wrap around
-}
-
-func (d *deltas) next(v *Value) error {
-	n, err := d.delta.next()
-	if d.short {
-		n = int64(int32(n))
-	}
-	v.N = uint64(n)
-	return err
-}
-
-func (d *deltas) done() bool { return d.left == 0 }
-
-// byteArrays are those behind all of their lengths.
-type byteArrays struct {
-	lengths delta
-	b       []byte
-}
-
-func newByteArrays(b []byte) (s byteArrays, err error) {
-	if s.lengths, err = newDelta(b); err == nil {
-		s.b, err = s.lengths.end()
-	}
-	return s, err
-}
-
-func (s *byteArrays) next(v *Value) error {
-	n, err := s.lengths.next()
-	if err != nil {
-		return err
-	}
-	if n = int64(int32(n)); n < 0 || n > int64(len(s.b)) {
-		return errShort
-	}
-	v.Bytes, s.b = s.b[:n:n], s.b[n:]
-	return nil
-}
-
-func (s *byteArrays) done() bool { return s.lengths.left == 0 && len(s.b) == 0 }
-
-// prefixed are byte arrays that begin as the one before. None is longer than the page, as all that
-// it has was in a suffix once.
-type prefixed struct {
-	prefixes delta
-	suffixes byteArrays
-	size     int
-	value    []byte
-}
-
-func newPrefixed(b []byte, size int) (decoder, error) {
-	prefixes, err := newDelta(b)
-	if err != nil {
-		return nil, err
-	}
-	if b, err = prefixes.end(); err != nil {
-		return nil, err
-	}
-	suffixes, err := newByteArrays(b)
-	return &prefixed{prefixes: prefixes, suffixes: suffixes, size: size}, err
-}
-
-func (p *prefixed) next(v *Value) error {
-	n, err := p.prefixes.next()
-	if err != nil {
-		return err
-	}
-	if n < 0 || n > int64(len(p.value)) {
-		return damaged("a value begins as more than the one before")
-	}
-	var suffix Value
-	if err := p.suffixes.next(&suffix); err != nil {
-		return err
-	}
-	p.value = append(p.value[:n], suffix.Bytes...)
-	if p.size > 0 && len(p.value) != p.size {
-		return damaged("a value has another length than its type")
-	}
-	v.Bytes = p.value
-	return nil
-}
-
-func (p *prefixed) done() bool { return p.prefixes.left == 0 && p.suffixes.done() }
-
-// split has the first bytes of all values, then the second, and so on.
-type split struct {
-	form
-	b     []byte
-	n, at int
-	value []byte
-}
-
-func (s *split) next(v *Value) error {
-	if s.at >= s.n {
-		return errShort
-	}
-	for i := range s.value {
-		s.value[i] = s.b[i*s.n+s.at]
-	}
-	s.set(v, s.value)
-	s.at++
-	return nil
-}
-
-func (s *split) done() bool { return s.at == s.n }
-
-// dictionary is the values that pages of a column have in common.
-type dictionary struct {
-	form
-	b    []byte
-	n    int
-	ends []uint32 // of byte arrays in b; nil for others
-}
-
-func newDictionary(f form, b []byte, n int) (d *dictionary, err error) {
-	d = &dictionary{form: f, b: b, n: n}
-	p := plain{form: f, b: b}
-	switch {
-	case f.kind == parquet.Boolean:
-		return nil, damaged("booleans have no dictionary")
-	case f.kind != parquet.ByteArray:
-		if uint64(len(b)) != uint64(n)*uint64(f.size) {
-			return nil, damaged("its dictionary has not as many values as it should")
-		}
-		return d, nil
-	case n > len(b)/4:
-		return nil, damaged("its dictionary has not as many values as it should")
-	}
-	d.ends = make([]uint32, n)
-	for i := range d.ends {
-		var v Value
-		if err := p.next(&v); err != nil {
+		if err := c.hold(4 * int64(n+1)); err != nil {
 			return nil, err
 		}
-		d.ends[i] = uint32(len(b) - len(p.b))
+		return listOf(c.typ, e, n, b, b[:0], make([]uint32, 0, n+1))
+	case e == format.Plain:
+		return listOf(c.typ, e, n, b, b[:0], nil)
+	case e == format.ByteStreamSplit && kind != parquet.ByteArray:
+		if err := c.hold(int64(len(b))); err != nil {
+			return nil, err
+		}
+		return listOf(c.typ, e, n, b, make([]byte, 0, len(b)), nil)
+	case e == format.DeltaBinaryPacked && (kind == parquet.Int32 || kind == parquet.Int64):
+		if err := c.hold(8 * int64(n)); err != nil {
+			return nil, err
+		}
+		end, err := deltas(b, n)
+		if err != nil {
+			return nil, err
+		}
+		return listOf(parquet.Int64Type, e, n, b[:end:end], nil, nil) // of INT32 some have 33 bits
+	case e == format.DeltaLengthByteArray && kind == parquet.ByteArray, e == format.DeltaByteArray && (kind == parquet.ByteArray || kind == parquet.FixedLenByteArray):
+		return c.texts(b, n, e == format.DeltaByteArray)
+	default:
+		return nil, damaged("values of %s are not encoded as %s", kind, e)
 	}
-	if !p.done() {
-		return nil, damaged("its dictionary has not as many values as it should")
-	}
-	return d, nil
 }
 
-func (d *dictionary) value(v *Value, i int) {
-	from, to := i*d.size, (i+1)*d.size
-	if d.ends != nil {
-		from, to = 4, int(d.ends[i])
-		if i > 0 {
-			from += int(d.ends[i-1])
+// listOf decodes n values of a type.
+func listOf(typ parquet.Type, e format.Encoding, n int, b, into []byte, offsets []uint32) (parquet.Dictionary, error) {
+	values, err := typ.Decode(typ.NewValues(into, offsets), b, parquet.LookupEncoding(e))
+	if err != nil {
+		return nil, damaged("%w", err)
+	}
+	has, want := int(values.Size()), typ.EstimateSize(n)
+	if typ.Kind() == parquet.ByteArray {
+		_, offsets = values.Data()
+		has, want = len(offsets), n+1
+	}
+	if has != want {
+		return nil, damaged("a page or a dictionary has not as many values as it should")
+	}
+	return typ.NewDictionary(0, n, values), nil
+}
+
+// texts are n byte arrays behind all of their lengths. Those with prefixes begin as the one before:
+// first stand the lengths of these beginnings.
+func (c *Column) texts(b []byte, n int, prefixed bool) (list parquet.Dictionary, err error) {
+	var prefixes []int64
+	var begin int64
+	if prefixed {
+		if prefixes, begin, b, err = c.lengths(b, n); err != nil {
+			return nil, err
 		}
 	}
-	d.set(v, d.b[from:to:to])
-}
-
-func (d *dictionary) held() int64 {
-	if d == nil {
-		return 0
-	}
-	return int64(cap(d.b)) + 4*int64(cap(d.ends))
-}
-
-// indexes are values that are places in the dictionary.
-type indexes struct {
-	hybrid
-	in *dictionary
-}
-
-func (c *Column) indexes(b []byte) (decoder, error) {
-	if c.dict == nil {
-		return nil, damaged("its dictionary is missing")
-	}
-	if len(b) == 0 {
-		return &plain{}, nil // there are only nulls
-	}
-	if b[0] > 32 {
-		return nil, damaged("places in the dictionary have more than 32 bits")
-	}
-	return &indexes{hybrid{b: b[1:], width: int(b[0])}, c.dict}, nil
-}
-
-func (x *indexes) next(v *Value) error {
-	i, err := x.hybrid.next()
+	suffixes, all, b, err := c.lengths(b, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if uint64(i) >= uint64(x.in.n) {
-		return damaged("a value is none of the dictionary")
+	if all != int64(len(b)) {
+		return nil, damaged("values of a page have %d bytes, and it has %d", all, len(b))
 	}
-	x.in.value(v, int(i))
-	return nil
+	values, offsets := make([]byte, 0, begin+all), make([]uint32, 1, n+1)
+	var last []byte
+	for i, suffix := range suffixes {
+		from := len(values)
+		if prefixed {
+			if prefixes[i] > int64(len(last)) {
+				return nil, damaged("a value begins as more than the one before")
+			}
+			values = append(values, last[:prefixes[i]]...)
+		}
+		values, b = append(values, b[:suffix]...), b[suffix:]
+		if last = values[from:]; c.typ.Kind() == parquet.FixedLenByteArray && len(last) != c.typ.Length() {
+			return nil, damaged("a value has another length than its type")
+		}
+		offsets = append(offsets, uint32(len(values)))
+	}
+	return parquet.ByteArrayType.NewDictionary(0, n, encoding.ByteArrayValues(values, offsets)), nil
+}
+
+// lengths are n lengths, encoded as differences, their sum, of which it counts the memory, and what
+// follows.
+func (c *Column) lengths(b []byte, n int) (list []int64, all int64, rest []byte, err error) {
+	const taken = 12 // for a length and an offset
+	if err := c.hold(taken * int64(n+1)); err != nil {
+		return nil, 0, nil, err
+	}
+	end, err := deltas(b, n)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if list, err = parquet.DeltaBinaryPacked.DecodeInt64(nil, b[:end:end]); err != nil {
+		return nil, 0, nil, damaged("%w", err)
+	}
+	for _, length := range list {
+		if length < 0 || length > MaxPageBytes {
+			return nil, 0, nil, damaged("a length is %d", length)
+		}
+		all += length
+	}
+	return list, all, b[end:], c.hold(all)
+}
+
+// deltas is where n integers end that are encoded as differences. The library would make room for
+// as many as they claim to be, and read bits behind the end.
+func deltas(b []byte, n int) (end int, err error) {
+	var head [3]uint64
+	rest := b
+	for i := range head {
+		v, size := binary.Uvarint(rest)
+		if size <= 0 {
+			return 0, errShort
+		}
+		head[i], rest = v, rest[size:]
+	}
+	_, size := binary.Varint(rest)
+	if size <= 0 {
+		return 0, errShort
+	}
+	const most = 1 << 16 // which the library knows
+	block, minis := head[0], head[1]
+	if block > most || minis == 0 || minis > block || head[2] != uint64(n) {
+		return 0, damaged("the blocks of a page are none, or have not as many values as they should")
+	}
+	rest = rest[size:]
+	each := int(block / minis)
+	for left := n - 1; left > 0; {
+		_, size := binary.Varint(rest)
+		if size <= 0 || len(rest) < size+int(minis) {
+			return 0, errShort
+		}
+		widths := rest[size : size+int(minis)]
+		for rest = rest[size+int(minis):]; left > 0 && len(widths) > 0; widths = widths[1:] {
+			width := int(widths[0])
+			if width > 64 || min(left, each)*width > 8*len(rest) {
+				return 0, damaged("integers of a page have more than 64 bits, or less than they should")
+			}
+			rest = rest[min(each*width/8, len(rest)):]
+			left -= each
+		}
+	}
+	return len(b) - len(rest), nil
 }
