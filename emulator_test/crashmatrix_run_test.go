@@ -73,7 +73,7 @@ func (r *result) mayBeCutOff() bool { return r.err != nil && r.took >= cutOffAft
 // tenth of RequestLifetime.
 const cutOffAfter = 3 * time.Second
 
-// version is a value of a cell, "" for none.
+// cellVersion is a value of a cell, "" for none.
 type cellVersion struct {
 	ts    tso.Timestamp
 	value string

@@ -19,8 +19,8 @@ var agesOfLocks = map[string]string{
 }
 
 // TestOnePlaceJudgesLocks: whether a lock is dead is decided in layout alone, by when the type says
-// that its time is up. Others may copy when
-// it was placed and its TTL; they neither compare nor calculate with them.
+// that its time is up. Others may copy when it was placed and its TTL; they neither compare nor
+// calculate with them.
 func TestOnePlaceJudgesLocks(t *testing.T) {
 	t.Parallel()
 	judging := 0

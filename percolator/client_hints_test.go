@@ -65,7 +65,7 @@ func (s *hintService) client(env *percolatortest.Env, disabled bool) *percolator
 	}))
 }
 
-// notifyColumn is the observed column of newEnv's table.
+// setObserved writes the observed column of a row.
 func setObserved(t *testing.T, c *percolator.Client, row string) tso.Timestamp {
 	t.Helper()
 	ts, err := c.Update(fixture.Context(t), func(_ context.Context, tx *percolator.Txn) error {

@@ -25,19 +25,19 @@
 //
 // # Where to find the protocol
 //
-//	internal/engine/layout    the four families that make a cell, and their encodings
-//	internal/engine/commit    prewrite.go: locks and conflict check, one request a row
-//	                   commit.go: the commit point; secondaries.go: phase two
-//	                   outcome.go: unknown outcomes
-//	                   rollback.go: a transaction's own abort
-//	                   ack.go, notify.go: what package observers is built on
-//	                   index.go: secondary indexes
-//	internal/engine/locks     locks of other transactions: roll forward, roll back
-//	internal/engine/reads     read.go: a snapshot read in one request; batch.go joins requests
-//	                   scan.go: ranges, in pages
-//	percolator/internal/gc        old versions: safepoint, drain, lock resolution, GC watermark
-//	internal/engine/meta      the stored schema, and holds
-//	percolator/admin   what operators call: BackfillIndex, VerifyIndex, TakeHold, NewCollector
+//	internal/engine/layout  the four families that make a cell, and their encodings
+//	internal/engine/commit  prewrite.go: locks and conflict check, one request a row
+//	                        commit.go: the commit point; secondaries.go: phase two
+//	                        outcome.go: unknown outcomes
+//	                        rollback.go: a transaction's own abort
+//	                        ack.go, notify.go: what package observers is built on
+//	                        index.go: secondary indexes
+//	internal/engine/locks   locks of other transactions: roll forward, roll back
+//	internal/engine/reads   read.go: a snapshot read in one request; batch.go joins requests
+//	                        scan.go: ranges, in pages
+//	internal/engine/meta    the stored schema, and holds
+//	percolator/internal/gc  old versions: safepoint, drain, lock resolution, GC watermark
+//	percolator/admin        what operators call: BackfillIndex, VerifyIndex, TakeHold, NewCollector
 //
 // # Limits
 //

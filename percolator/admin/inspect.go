@@ -89,8 +89,8 @@ func (o InspectOptions) withDefaults() (InspectOptions, error) {
 	return o, nil
 }
 
-// inspectNames is how many bytes names take in inspectFilter: twice in each family, with a frame
-// around them.
+// inspectNames is how many bytes names take in store.Inspected: twice in each family, with a
+// frame around them.
 func inspectNames(columns []string) (n int) {
 	for _, c := range columns {
 		n += len(layout.Families) * (2*len(c) + 20)

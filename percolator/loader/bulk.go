@@ -76,12 +76,11 @@ var ErrNotBegun = errors.New("the import has not started, and the table is as it
 //
 // Errors: the context's; *ItemError for a row that cannot be stored; what the source yields;
 // ErrNotBegun with either; ErrTakenOver; admin.ErrNotEmpty, admin.ErrImporting, admin.ErrRestoring,
-// admin.ErrRepairing;
-// percolator.ErrUnique if rows share a value of a unique index (BulkReport.Table lists them);
-// percolator.ErrCorrupt if the check finds another difference; percolator.ErrConflict if the import
-// was finished, aborted or taken over by another process, or a repair came between; errors of the
-// client that are not transient, or that outlast BulkConfig.OutageTimeout;
-// percolator.ErrInvalidArgument. The report is valid in any case.
+// admin.ErrRepairing; percolator.ErrUnique if rows share a value of a unique index
+// (BulkReport.Table lists them); percolator.ErrCorrupt if the check finds another difference;
+// percolator.ErrConflict if the import was finished, aborted or taken over by another process, or a
+// repair came between; errors of the client that are not transient, or that outlast
+// BulkConfig.OutageTimeout; percolator.ErrInvalidArgument. The report is valid in any case.
 func Bulk(ctx context.Context, client *percolator.Client, cfg BulkConfig, source Source[Row]) (BulkReport, error) {
 	if ctx == nil || client == nil || source == nil {
 		return BulkReport{}, fmt.Errorf("loader: %w: Bulk needs a context, a client and a source", percolator.ErrInvalidArgument)

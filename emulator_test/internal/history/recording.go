@@ -32,7 +32,7 @@ type (
 // absent is the value of a cell that has none.
 const absent valueID = 0
 
-// history is a recording. Its methods are safe for concurrent use until it is checked.
+// Recording is a history. Its methods are safe for concurrent use until it is checked.
 type Recording struct {
 	mu     sync.Mutex
 	events *atomic.Int64 // begins and ends so far: the order of real time

@@ -7,7 +7,7 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// outcome is what the client was told about a transaction.
+// Outcome is what the client was told about a transaction.
 type Outcome uint8
 
 // The outcomes.

@@ -31,7 +31,7 @@ type objectsOf struct {
 
 var _ backup.Store = objectsOf{}
 
-// object takes the time that a call of an object store does.
+// objectTakes is the time that a call of an object store takes.
 const objectTakes = 5 * time.Millisecond
 
 // call makes a call with its fate: nothing of a dead process arrives.

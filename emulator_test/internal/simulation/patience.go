@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// leaveAfter bounds how long a caller stays who loses patience. A transaction takes some
-// milliseconds, so most of them leave while it reads, prewrites or commits.
+// These bound how long a caller stays who loses patience. A transaction takes some milliseconds, so
+// most of them leave while it reads, prewrites or commits.
 const (
 	leaveAfterLeast = 100 * time.Microsecond
 	leaveAfterMost  = 100 * time.Millisecond

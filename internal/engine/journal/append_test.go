@@ -106,7 +106,7 @@ func entryOf(ts int) *model.JournalEntry {
 	return &model.JournalEntry{StartTS: tso.Timestamp(ts), Primary: model.Cell{Table: "t", Row: row, Column: "c"}, Rows: []model.JournalName{{Table: "t", Key: row}}}
 }
 
-// append appends an entry and waits for it.
+// appendEntry appends an entry and waits for it.
 func appendEntry(ctx context.Context, a *Appender, e *model.JournalEntry) error {
 	w, err := a.Append(ctx, e)
 	if err != nil {

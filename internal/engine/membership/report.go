@@ -205,7 +205,7 @@ func lives(r model.Report, now tso.Timestamp) bool {
 	return r.Expires > now && r.Expires.Sub(now) <= reportLeases*MaxReportInterval+2*reportGrace
 }
 
-// encode leaves out the columns, and then as many observers as it must, the quietest first.
+// encodeReport leaves out the columns, and then as many observers as it must, the quietest first.
 func encodeReport(r model.Report) ([]byte, error) {
 	r.Worker.LeftOut = 0
 	if b, err := json.Marshal(r); err == nil && len(b) <= MaxReportBytes {

@@ -47,7 +47,7 @@ type Watcher struct {
 	learned chan struct{}
 }
 
-// Refresh reads the meta row now.
+// Refresh reads the meta row now. Errors: ErrSchemaMismatch once its schema is gone.
 func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	nth, asked := w.asked.Add(1), w.Clock.Moment()
 	oracle, estimated := w.Clock.EstimatedTime()
@@ -56,6 +56,9 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	w.mu.RUnlock()
 	m, err := reread(ctx, w.Store, known)
 	w.checkReplaced(known, m, err)
+	if err == nil && known.Schema != nil && m.Schema == nil {
+		err = w.noSchema()
+	}
 	if err != nil {
 		return m, err
 	}
@@ -273,13 +276,17 @@ func (w *Watcher) CheckRemembered(ctx context.Context, ts tso.Timestamp) error {
 	return nil
 }
 
+func (w *Watcher) noSchema() error {
+	return fmt.Errorf("percolator: %w: the instance %s has no schema; percolator schema apply, or CreateSchema, stores one", model.ErrSchemaMismatch, w.Config.Instance)
+}
+
 // CheckSchema compares the stored schema with want, if not nil, and takes it over. The client calls
 // it once, before it sends anything else. Errors: ErrSchemaMismatch, and those of
 // catalog.ValidateStored.
 func (w *Watcher) CheckSchema(want *model.Schema) error {
 	m, _ := w.Snapshot()
 	if m.Schema == nil {
-		return fmt.Errorf("percolator: %w: the instance %s has no schema; percolator schema apply, or CreateSchema, stores one", model.ErrSchemaMismatch, w.Config.Instance)
+		return w.noSchema()
 	}
 	if want != nil {
 		if err := catalog.ValidateStored(want); err != nil {

@@ -150,7 +150,7 @@ func firstRows(cells []model.Cell, most store.Load) (rows []string) {
 	return rows
 }
 
-// FinishAck is FinishRead for an acknowledgment: the newest record of kind lock counts, and a
+// FinishAck is FinishEach for an acknowledgment: the newest record of kind lock counts, and a
 // rollback marker is not a run.
 func (r *Reader) FinishAck(ctx context.Context, ts tso.Timestamp, ack model.Cell, v *layout.Versions) (tso.Timestamp, error) {
 	pause := locks.NewLockWait()

@@ -37,7 +37,7 @@ import (
 // removing the record on a primary would turn a committed transaction into one that is half rolled
 // back.
 //
-// One collector works at a time, by a gc. That saves work and nothing else: what is garbage once
+// One collector works at a time, by a lease. That saves work and nothing else: what is garbage once
 // stays garbage, so a collector that was stopped in the middle and continues beside its successor
 // does no harm.
 //

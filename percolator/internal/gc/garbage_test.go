@@ -53,7 +53,7 @@ func parseRow(t *testing.T, text string) layout.RowVersions {
 	return rv
 }
 
-// sort puts the newest first, as Bigtable does.
+// sortVersions puts the newest first, as Bigtable does.
 func sortVersions(v *layout.Versions) {
 	slices.SortFunc(v.Writes, func(a, b layout.WriteRecord) int { return cmp.Compare(b.CommitTS, a.CommitTS) })
 	slices.SortFunc(v.Data, func(a, b layout.DataVersion) int { return cmp.Compare(b.StartTS, a.StartTS) })

@@ -52,7 +52,7 @@ var collectorLease = LeasedState[collectorCell]{
 	},
 }
 
-// collecting is a cycle that runs, by the holder of the gc.
+// collecting is a cycle that runs, by the holder of the lease.
 type collecting struct {
 	*Collector
 	state  collectorCell

@@ -77,8 +77,8 @@ type run struct {
 //
 // Errors: ErrSnapshotTooOld if collection has passed opts.To, or an earlier repair has removed it;
 // ErrInvalidArgument if it lies in the oracle's future; ErrRestoring, and ErrRepairing for a repair
-// to another timestamp; ErrNotHeld, ErrOracleBehind and ErrFindings, which name the way on; those
-// of the store. After an error the fence may be there, and the same call goes on.
+// to another timestamp; ErrNotHeld, ErrOracleBehind and ErrRepairFindings, which name the way on;
+// those of the store. After an error the fence may be there, and the same call goes on.
 func Run(ctx context.Context, e *engine.Engine, opts model.RepairOptions) (model.RepairReport, error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return model.RepairReport{}, err

@@ -54,7 +54,7 @@ var leased = gc.LeasedState[cell]{
 	},
 }
 
-// sweeping is a running sweep, by the holder of the gc.
+// sweeping is a running sweep, by the holder of the lease.
 type sweeping struct {
 	*Sweeper
 	state cell

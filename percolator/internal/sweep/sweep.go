@@ -35,7 +35,7 @@ import (
 //
 // A roll forward writes a notification, so the row is announced first. What is announced has an
 // entry of a present timestamp; a collector whose safepoint is below it goes on by passes
-// (meta.JournalState.Since).
+// (model.JournalState.Since).
 //
 // One sweep works at a time, by a lease. So it needs no locks of rows, and evades no one: the
 // scanners of the paper's workers lock rows, and jump to another place when they meet each other,

@@ -111,7 +111,7 @@ func sum(ctx context.Context, c *percolator.Client) error {
 	return nil
 }
 
-// bankSchema is journalSchema for a machine that has a lot to do.
+// bankSchema is fixture.JournalSchema for a machine that has a lot to do.
 func bankSchema(without bool) *percolator.Schema {
 	s := fixture.JournalSchema(without)
 	s.Timing = percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 3 * time.Second}

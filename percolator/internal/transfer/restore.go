@@ -305,8 +305,8 @@ func (r *Restore) inForce(ctx context.Context) error {
 func (r *Restore) CommitTimestamp() tso.Timestamp { return r.cell.Commit }
 
 // Finish lifts the fence after the caller has written everything, and has the journal built, by a
-// sweep. Running clients notice within
-// Timing.MetaMaxAge. ErrConflict: the fence is no longer this restore's.
+// sweep. Running clients notice within Timing.MetaMaxAge. ErrConflict: the fence is no longer this
+// restore's.
 func (r *Restore) Finish(ctx context.Context) error {
 	m, err := r.e.Meta.Refresh(ctx)
 	if err != nil {

@@ -175,8 +175,7 @@ func (b *oracleBenchmark) memory(r *run, callers oracleCallers, server *process)
 	return nil
 }
 
-// emptyMethod is the call with nothing in it that timestamps are compared with.
-// emptyService answers empty calls.
+// emptyService answers calls with nothing in them, which timestamps are compared with.
 type emptyService struct {
 	testgrpc.UnimplementedTestServiceServer
 }

@@ -82,8 +82,8 @@ func (f *OracleFlags) Dial(ctx context.Context, cmd *cobra.Command) (*tso.Client
 	return tso.Dial(ctx, f.Targets, opts...)
 }
 
-// ALTSServer and altsClient return credentials of ALTS, by which Google Cloud's
-// machines know each other without certificates. It exists nowhere else.
+// ALTSServer returns credentials of ALTS, by which Google Cloud's machines know each other without
+// certificates. It exists nowhere else.
 func ALTSServer() (credentials.TransportCredentials, error) {
 	return altsHere(alts.NewServerCreds(alts.DefaultServerOptions()))
 }
