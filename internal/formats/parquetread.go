@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/gopercolator/percolator/internal/formats/columns"
-	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -217,7 +216,7 @@ func (g *parquetGroup) name(row Row, number int64) string {
 	if row.Key == "" {
 		return fmt.Sprint(number)
 	}
-	return text.Line(text.Shown(row.Key))
+	return shownKey(row.Key)
 }
 
 // end tells whether all columns end with the rows.
