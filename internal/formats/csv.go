@@ -90,7 +90,9 @@ func (c *CSV) Append(b []byte, r Row) ([]byte, error) {
 		if err != nil {
 			return b, invalid("row %s: column %q: the value is no %s that CSV can hold (%w): Parquet and JSON lines hold any bytes", shownKey(r.Key), printableName(cell.Column), of, err)
 		}
-		fields[at] = append([]byte{}, value...)
+		if fields[at] = value; value == nil {
+			fields[at] = []byte{}
+		}
 	}
 	for i, of := range fields {
 		b = appendField(b, i, of)
@@ -134,7 +136,7 @@ func (t *Table) ReadCSV(r io.Reader, key string) (iter.Seq2[Row, error], error) 
 			case err == io.EOF: //nolint:errorlint // as records returns it
 				return
 			case err != nil:
-				end(yield, in.line, err)
+				endReading(yield, in.line, err)
 				return
 			}
 			row, err := in.row(header)

@@ -53,6 +53,7 @@ func TestCSVRecordsOfAnotherImplementation(t *testing.T) {
 		list := rapid.SliceOfN(rapid.SliceOfN(text, width, width), 1, 5).Draw(t, "records")
 		list = slices.DeleteFunc(list, func(record []string) bool { return width == 1 && record[0] == "" })
 		var theirs bytes.Buffer
+		theirs.WriteString(byteOrderMark) // it does not quote one that begins the first field
 		w := csv.NewWriter(&theirs)
 		w.UseCRLF = rapid.Bool().Draw(t, "CRLF")
 		var ours []byte
@@ -89,10 +90,6 @@ func TestCSVRecordsOfAnotherImplementation(t *testing.T) {
 				var got []string
 				for _, f := range in.fields {
 					got = append(got, string(in.text[f.from:f.to]))
-				}
-				if name == "theirs" && len(got) > 0 { // it does not quote a mark at the beginning of a file
-					got[0], want = strings.TrimPrefix(got[0], byteOrderMark), slices.Clone(want)
-					want[0] = strings.TrimPrefix(want[0], byteOrderMark)
 				}
 				if err != nil || !slices.Equal(got, want) {
 					t.Fatalf("%s: %q, %v, want %q of %q", name, got, err, want, c.file)

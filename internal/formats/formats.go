@@ -115,8 +115,8 @@ func (t *Table) checkKey(name string, key []byte, r Row) error {
 // shownKey is how errors call a row.
 func shownKey(key string) string { return text.Line(text.Shown(key)) }
 
-// end yields an error behind which nothing can be read. Whoever passes over it must not lose the rest.
-func end(yield func(Row, error) bool, line int, err error) {
+// endReading yields an error behind which nothing can be read. Whoever passes over it must not lose the rest.
+func endReading(yield func(Row, error) bool, line int, err error) {
 	if yield(Row{}, err) && errors.Is(err, model.ErrInvalidArgument) {
 		yield(Row{}, fmt.Errorf("line %d ends the reading: nothing behind it can be read", line))
 	}

@@ -190,9 +190,9 @@ func (t *Table) ReadJSON(r io.Reader, key string) iter.Seq2[Row, error] {
 		}
 		switch err := lines.Err(); {
 		case errors.Is(err, bufio.ErrTooLong):
-			end(yield, number+1, fmt.Errorf("line %d: %w", number+1, invalid("it is longer than %d MiB", MaxLineBytes>>20)))
+			endReading(yield, number+1, fmt.Errorf("line %d: %w", number+1, invalid("it is longer than %d MiB", MaxLineBytes>>20)))
 		case err != nil:
-			end(yield, number+1, err)
+			endReading(yield, number+1, err)
 		}
 	}
 }

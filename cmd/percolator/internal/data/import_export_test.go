@@ -167,7 +167,8 @@ func testRowsOfExport(t *testing.T, m export.Manifest) {
 	if format == export.CSV {
 		other := &exported{place: bucket, manifest: &m, key: "nowhere", table: table}
 		var last error
-		for _, last = range other.rows(t.Context(), loader.Position{}) { //nolint:revive // the last one counts
+		for _, err := range other.rows(t.Context(), loader.Position{}) {
+			last = err
 		}
 		if last == nil || errors.Is(last, percolator.ErrInvalidArgument) {
 			t.Errorf("%v", last)
