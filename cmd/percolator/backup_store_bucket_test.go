@@ -26,13 +26,13 @@ func TestBucket(t *testing.T) {
 	http.DefaultTransport = storage
 	defer func() { http.DefaultTransport = transport }()
 	percolatortest.Bubble(t, func(t *testing.T) {
-		cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "stock"}, {Name: "json"}, {Name: "parquet"}}})
+		cl := newCluster(t, &percolator.Schema{Tables: []percolator.Table{{Name: "stock"}, {Name: "json"}, {Name: "parquet"}, {Name: "csv"}}})
 		cl.must(cli.ExitOK, "set", "stock", "sku1", "name", "chair")
 		cl.must(cli.ExitOK, "set", "stock", "sku2", "name", "table")
-		for format, table := range map[string]string{"jsonl": "json", "parquet": "parquet"} {
+		for format, table := range map[string]string{"jsonl": "json", "parquet": "parquet", "csv": "csv"} {
 			place := "gs://bucket/exports/" + format
-			cl.must(cli.ExitOK, "export", "stock", place, "--format", format)
-			cl.must(cli.ExitConflict, "export", "stock", place, "--format", format)
+			cl.must(cli.ExitOK, "export", "stock", place, "name", "--format", format)
+			cl.must(cli.ExitConflict, "export", "stock", place, "name", "--format", format)
 			cl.must(cli.ExitOK, "import", table, "--from", place)
 			fields := strings.Fields(cl.must(cli.ExitOK, "scan", table).out) // row, column, commit timestamp and value, after a header
 			if len(fields) != 12 || fields[4] != "sku1" || fields[7] != "chair" || fields[8] != "sku2" || fields[11] != "table" {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func testImportOfExport(t *testing.T) {
 	t.Helper()
 	columns := []percolator.ColumnSchema{{Name: "stars", Type: percolator.TypeInt64}, {Name: "text", Type: percolator.TypeString}, {Name: "tag:*"}}
 	schema := &percolator.Schema{Timing: importSchema.Timing}
-	for _, name := range []string{"reviews", "copy", "again"} {
+	for _, name := range []string{"reviews", "copy", "again", "flat", "csv"} {
 		schema.Tables = append(schema.Tables, percolator.Table{Name: name, Columns: columns})
 	}
 	schema.Tables = append(schema.Tables, percolator.Table{Name: "open"})
@@ -48,14 +49,36 @@ func testImportOfExport(t *testing.T) {
 		})
 	}
 	s := session{c: cl}
-	parquet, lines := filepath.Join(dir, "parquet"), filepath.Join(dir, "lines")
+	parquet, lines, flat, csv := filepath.Join(dir, "parquet"), filepath.Join(dir, "lines"), filepath.Join(dir, "flat"), filepath.Join(dir, "csv")
 	s.run(cli.ExitOK, "export", "reviews", parquet)
 	s.run(cli.ExitOK, "export", "reviews", lines, "--format", "jsonl")
 	s.run(cli.ExitOK, "import", "copy", "--from", parquet)
 	s.run(cli.ExitOK, "import", "again", "--from", lines, "-o", "json")
+	s.run(cli.ExitOK, "export", "reviews", flat, "--format", "jsonl", "--key", "id")
+	s.run(cli.ExitOK, "import", "flat", "--from", flat)
+	s.run(cli.ExitUsage, "export", "reviews", csv, "--format", "csv", "--concurrency", "1")
+	s.run(cli.ExitOK, "export", "reviews", csv, "stars", "text", "--format", "csv", "--key", "id")
+	s.run(cli.ExitOK, "import", "csv", "--from", csv)
+	s.run(cli.ExitUsage, "export", "open", filepath.Join(dir, "open"), "--format", "csv")
+	for _, of := range []string{flat, csv} {
+		files, err := filepath.Glob(filepath.Join(of, "part-*"))
+		fixture.Must(t, err)
+		for i, name := range files {
+			text, err := os.ReadFile(name)
+			fixture.Must(t, err)
+			lines := slices.Collect(strings.Lines(string(text)))
+			if of == csv && i > 0 { // the header
+				lines = lines[1:]
+			}
+			s.text.WriteString(strings.Join(lines, ""))
+		}
+		s.text.WriteString("\n")
+	}
 	s.run(cli.ExitOK, "scan", "reviews")
 	s.run(cli.ExitOK, "scan", "copy")
 	s.run(cli.ExitOK, "scan", "again")
+	s.run(cli.ExitOK, "scan", "flat")
+	s.run(cli.ExitOK, "scan", "csv")
 	s.run(cli.ExitUsage, "import", "open", "--from", parquet)
 
 	// What is no export, or not all of one, is refused before the table is closed.

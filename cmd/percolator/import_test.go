@@ -31,6 +31,9 @@ var importSchema = &percolator.Schema{
 		{Name: "copy", Columns: []percolator.ColumnSchema{{Name: "age", Type: percolator.TypeInt64}, {Name: "price", Type: percolator.TypeFloat64}}},
 		{Name: "events", Columns: []percolator.ColumnSchema{{Name: "kind", Type: percolator.TypeString}, {Name: "count", Type: percolator.TypeInt64}}},
 		{Name: "open"},
+		{Name: "people", Columns: []percolator.ColumnSchema{
+			{Name: "name", Type: percolator.TypeString}, {Name: "age", Type: percolator.TypeInt64}, {Name: "seen", Type: percolator.TypeTime}, {Name: "note"}}},
+		{Name: "folk", Columns: []percolator.ColumnSchema{{Name: "name", Type: percolator.TypeString}, {Name: "age", Type: percolator.TypeInt64}}},
 	},
 	Timing: percolator.Timing{RequestLifetime: 2 * time.Second, MetaMaxAge: 2 * time.Second},
 }
@@ -171,8 +174,26 @@ columns:
 	s.run(cli.ExitFindings, "import", "events", "--from", events, "--key", "event_id", "--skip")
 	s.run(cli.ExitOK, "scan", "events")
 
+	// CSV, whose header is refused before the table is closed, and a record as a line is.
+	people := file("people.csv", "id,name,age,seen,note\r\n1,\"Ann \"\"A\"\"\",41,2024-01-02 03:04:05 UTC,\"\"\r\n2,Bob,many,,\r\n3,\"two\r\nlines\",,,x\r\n4,Dan\r\n")
+	s.run(cli.ExitUsage, "import", "people", "--from", people, "--skip")
+	s.run(cli.ExitUsage, "import", "folk", "--from", people, "--key", "id", "--skip")
+	s.run(cli.ExitUsage, "import", "people", "--from", file("again.csv", "row,name,,name\n1,x,y,z\n"), "--skip")
+	s.run(cli.ExitUsage, "import", "people", "--from", people, "--key", "id")
+	s.run(cli.ExitUsage, "import", "people", "--from", file("spark.csv", "row,name\n1,\"an \\\"A\\\"\"\n2,x\n"))
+	s.run(cli.ExitFindings, "import", "people", "--from", people, "--key", "id", "--skip")
+	s.run(cli.ExitOK, "scan", "people")
+
+	// Flat JSON lines, and the error of the one form that is read as the other.
+	flat := file("flat.jsonl", `{"id": 1, "name": "Ann", "age": "41"}`+"\n"+`{"id": 2, "name": "Bob", "age": null}`+"\n"+`{"name": "Cy"}`+"\n")
+	s.run(cli.ExitUsage, "import", "folk", "--from", flat)
+	s.run(cli.ExitUsage, "import", "folk", "--from", good, "--key", "id")
+	s.run(cli.ExitUsage, "import", "open", "--from", flat, "--key", "id")
+	s.run(cli.ExitFindings, "import", "folk", "--from", flat, "--key", "id", "--skip")
+	s.run(cli.ExitOK, "scan", "folk")
+
 	for _, wrong := range [][]string{
-		{"import", "copy"}, {"import", "copy", "--from", good, "--key", "id"}, {"import", "copy", "--from", "x.csv"}, {"import", "copy", "--from", "bigtable:x"}, {"import", "copy", "--from", good, "--map", mapping},
+		{"import", "copy"}, {"import", "copy", "--from", dir, "--key", "id"}, {"import", "copy", "--from", "x.txt"}, {"import", "copy", "--from", "bigtable:x"}, {"import", "copy", "--from", good, "--map", mapping},
 		{"import", "copy", "--from", filepath.Join(dir, "none.jsonl")}, {"import", "copy", "--from", "bigtable:a/b", "--map", mapping},
 		{"import", "copy", "--from", "bigtable:x", "--map", good}, {"import", "copy", "--abort", "--from", good}, {"adopt", "copy", "--from", good},
 		{"adopt", "nowhere", "--from", "bigtable:old-phones", "--map", mapping},

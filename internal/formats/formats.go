@@ -1,25 +1,30 @@
 // Package formats writes and reads rows of tables in formats that other systems understand: JSON
-// lines and Parquet. It knows neither instances nor files.
+// lines, Parquet and CSV. It knows neither instances nor files.
 //
-// Both formats hold the same rows, and reading what was written gives the same bytes:
+// Reading what was written gives the same bytes:
 //
 //	JSON lines  {"row": "r1", "columns": {"name": "x", "age": 7, "raw": {"base64": "/w=="}}}
+//	  flat      {"id": "r1", "name": "x", "age": 7, "raw": {"base64": "/w=="}}
 //	Parquet     row (binary), an optional column of its own for each declared one, and columns, a
 //	            map from string to binary, for all others
+//	CSV         row, and a column for each that is named or declared: text alone
 //
 // A value that is not of its column's type is not lost: JSON lines hold it as base64, Parquet in
-// the map. Names of columns are text: what is not UTF-8, or begins with a quote, is quoted as Go
-// does.
+// the map, and CSV refuses it. Names of columns are text: what is not UTF-8, or begins with a quote,
+// is quoted as Go does.
 package formats
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -79,21 +84,40 @@ func ParseName(text string) (string, error) {
 	return name, nil
 }
 
-// Names of numbers that JSON does not have.
-const (
-	notANumber  = "NaN"
-	infinity    = "Infinity"
-	negInfinity = "-Infinity"
-)
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{model.ErrInvalidArgument}, args...)...)
+}
 
-func unusual(f float64) (string, bool) {
-	switch {
-	case math.IsNaN(f):
-		return notANumber, true
-	case math.IsInf(f, 1):
-		return infinity, true
-	case math.IsInf(f, -1):
-		return negInfinity, true
+// printableName is as much of a name as an error holds.
+func printableName(name string) string { return name[:min(len(name), 64)] }
+
+// storesKey reports whether the row key is the value of a column too: one of its name that the
+// table declares.
+func (t *Table) storesKey(key string) bool {
+	_, declared := t.declared(key)
+	return declared && key != rowName
+}
+
+// checkKey refuses a row that does not come back from a file in which the key stands under a name of
+// the caller's: key is what a reader stores there, nil if it is nothing of the column's type.
+func (t *Table) checkKey(name string, key []byte, r Row) error {
+	at := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.Column == name })
+	switch stores := t.storesKey(name); {
+	case at >= 0 && (!stores || key == nil || !bytes.Equal(r.Cells[at].Value, key)):
+		return invalid("row %s: column %q, by whose name the file has the row key, holds something else: choose another name for the key", shownKey(r.Key), printableName(name))
+	case at < 0 && stores:
+		return invalid("row %s: column %q, by whose name the file has the row key, has no value, and whoever reads it would store the key there: choose another name for the key",
+			shownKey(r.Key), printableName(name))
 	}
-	return "", false
+	return nil
+}
+
+// shownKey is how errors call a row.
+func shownKey(key string) string { return text.Line(text.Shown(key)) }
+
+// endReading yields an error behind which nothing can be read. Whoever passes over it must not lose the rest.
+func endReading(yield func(Row, error) bool, line int, err error) {
+	if yield(Row{}, err) && errors.Is(err, model.ErrInvalidArgument) {
+		yield(Row{}, fmt.Errorf("line %d ends the reading: nothing behind it can be read", line))
+	}
 }

@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
-	"time"
+	"iter"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,7 +19,7 @@ import (
 // its column:
 //
 //	undeclared, bytes, string   a string, if it is UTF-8
-//	int64, ordered_int64        a number without fraction and exponent
+//	int64, ordered_int64        a number without fraction and exponent; digits in quotes are read, too
 //	float64                     a number; "NaN", "Infinity" and "-Infinity" for those that JSON lacks
 //	bool                        true or false
 //	time                        a string as of RFC 3339, in UTC
@@ -52,38 +49,27 @@ func (t *Table) AppendJSON(b []byte, r Row) (line []byte, mistyped int) {
 			b = append(b, ',')
 		}
 		b = append(appendQuoted(b, NameText(cell.Column)), ':')
-		v, err := t.typeOf(cell.Column).Decode(cell.Value)
-		if err != nil {
+		typed := true
+		if b, typed = appendValue(b, t.typeOf(cell.Column), cell.Value); !typed {
 			mistyped++
-			b = appendBase64(b, cell.Value)
-			continue
 		}
-		b = appendValue(b, v)
 	}
 	return append(b, "}}\n"...), mistyped
 }
 
-func appendValue(b []byte, v any) []byte {
-	switch of := v.(type) {
-	case string:
-		return appendQuoted(b, of)
-	case int64:
-		return strconv.AppendInt(b, of, 10)
-	case float64:
-		if name, ok := unusual(of); ok {
-			return appendQuoted(b, name)
-		}
-		return strconv.AppendFloat(b, of, 'g', -1, 64)
-	case bool:
-		return strconv.AppendBool(b, of)
-	case time.Time:
-		return appendQuoted(b, of.UTC().Format(time.RFC3339Nano))
-	case json.RawMessage:
-		return appendDocument(b, of)
-	case []byte:
-		return appendText(b, of)
+// appendValue appends a stored value. typed is false for one that is not of the type.
+func appendValue(b []byte, of model.Type, stored []byte) (_ []byte, typed bool) {
+	value, err := textOf(of, stored)
+	if err != nil {
+		return appendBase64(b, stored), false
 	}
-	panic(fmt.Sprintf("a value of type %T", v)) // decode returns others
+	switch {
+	case of == model.TypeJSON:
+		return appendDocument(b, value), true
+	case of == model.TypeBytes, of == model.TypeString, of == model.TypeTime, unusual(string(value)):
+		return appendText(b, value), true
+	}
+	return append(b, value...), true
 }
 
 // maxLevels is how deep objects and arrays of a document are nested at most: parsers take 10,000
@@ -173,48 +159,42 @@ func inBase64(value jsontext.Value) (b []byte, ok bool) {
 	return b, d.PeekKind() == '}'
 }
 
-// JSONReader reads JSON lines. It is not safe for concurrent use.
-type JSONReader struct {
-	table *Table
-	lines *bufio.Scanner
-	line  int
-}
-
-// NewJSONReader reads from r, whose errors it returns unchanged.
-func (t *Table) NewJSONReader(r io.Reader) *JSONReader {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, MaxLineBytes)
-	return &JSONReader{table: t, lines: lines}
-}
-
-// Line is the number of the line that Read has read last, from 1.
-func (r *JSONReader) Line() int { return r.line }
-
-// Read returns the next row. It passes over empty lines. Errors: io.EOF; ErrInvalidArgument, which
-// names the line and never holds a value.
-func (r *JSONReader) Read() (Row, error) {
-	for r.lines.Scan() {
-		r.line++
-		line := r.lines.Bytes()
-		if r.line == 1 {
-			line = bytes.TrimPrefix(line, []byte("\ufeff")) // which programs on Windows write
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		row, err := r.table.ParseJSON(line)
-		if err != nil {
-			return Row{}, fmt.Errorf("line %d: %w", r.line, err)
-		}
-		return row, nil
+// ReadJSON reads JSON lines; key names the field of the row key if they are flat, and is "" if not.
+// It passes over empty lines. Errors between rows: ErrInvalidArgument for a line that cannot be read,
+// which names it and never holds a value; those of r, after which nothing follows.
+func (t *Table) ReadJSON(r io.Reader, key string) iter.Seq2[Row, error] {
+	parse := t.ParseJSON
+	if key != "" {
+		parse = func(line []byte) (Row, error) { return t.ParseFlat(line, key) }
 	}
-	switch err := r.lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return Row{}, fmt.Errorf("line %d: %w: it is longer than %d MiB", r.line+1, model.ErrInvalidArgument, MaxLineBytes>>20)
-	case err != nil:
-		return Row{}, err
+	return func(yield func(Row, error) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, MaxLineBytes)
+		number := 0
+		for lines.Scan() {
+			number++
+			line := lines.Bytes()
+			if number == 1 {
+				line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+			}
+			if len(bytes.TrimSpace(line)) == 0 {
+				continue
+			}
+			row, err := parse(line)
+			if err != nil {
+				err = fmt.Errorf("line %d: %w", number, err)
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+		switch err := lines.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			endReading(yield, number+1, fmt.Errorf("line %d: %w", number+1, invalid("it is longer than %d MiB", MaxLineBytes>>20)))
+		case err != nil:
+			endReading(yield, number+1, err)
+		}
 	}
-	return Row{}, io.EOF
 }
 
 // ParseJSON is the inverse of AppendJSON.
@@ -229,15 +209,19 @@ func (t *Table) ParseJSON(line []byte) (row Row, err error) {
 		switch name {
 		case rowName:
 			value, err := readValue(d)
-			if err == nil {
-				row.Key, err = textOf(value, "the key of the row")
+			if err != nil {
+				return err
 			}
-			return err
+			var ok bool
+			if row.Key, ok = keyOf(value); !ok {
+				return invalid("the key of the row is neither a string nor base64")
+			}
+			return nil
 		case cellsName:
 			row.Cells, err = t.parseCells(d)
 			return err
 		}
-		return invalid("the name %q is neither %q nor %q", printableName(name), rowName, cellsName)
+		return invalid("the name %q is neither %q nor %q (--key names the row key's, and then all others are columns)", printableName(name), rowName, cellsName)
 	})
 	if err == nil {
 		if _, end := d.ReadToken(); !errors.Is(end, io.EOF) {
@@ -265,23 +249,31 @@ func (t *Table) parseCells(d *jsontext.Decoder) (cells []Cell, err error) {
 		}
 		seen[name] = true
 		value, err := readValue(d)
-		if err != nil {
-			return err
+		if err == nil {
+			cells, err = t.appendCell(cells, name, value)
 		}
-		stored, ok := parse(t.typeOf(name), value)
-		if !ok {
-			return invalid("column %q: %s", printableName(name), t.unfitText(name))
-		}
-		cells = append(cells, Cell{name, stored})
-		return nil
+		return err
 	})
 	return cells, err
 }
 
-// unfitText says what a value has to be.
-func (t *Table) unfitText(column string) string {
-	const remedy = "list %s with its type under columns: of the table in the schema"
+func (t *Table) appendCell(cells []Cell, name string, value jsontext.Value) ([]Cell, error) {
+	stored, ok := parse(t.typeOf(name), value)
+	if !ok {
+		return nil, invalid("column %q: %s", printableName(name), t.unfitText(name, value.Kind()))
+	}
+	return append(cells, Cell{name, stored}), nil
+}
+
+// unfitText says what a value has to be, or what to do about it.
+func (t *Table) unfitText(column string, kind jsontext.Kind) string {
+	remedy := "list %s with its type under columns: of the table in the schema"
+	if as := typesFor[kind]; as != "" {
+		remedy += ", " + as
+	}
 	switch _, declared := t.declared(column); {
+	case declared && t.typeOf(column) == model.TypeBytes && typesFor[kind] != "":
+		return fmt.Sprintf(`want a string, or {"base64": …}: `+remedy, "it")
 	case declared:
 		return fmt.Sprintf(`want %s, or {"base64": …}`, formOf(t.typeOf(column)))
 	case t.info.Declared != nil:
@@ -290,19 +282,33 @@ func (t *Table) unfitText(column string) string {
 	return fmt.Sprintf("the value is neither a string nor base64, and table %q declares no columns: "+remedy, t.info.Name, "every column")
 }
 
+// typesFor is what a column is declared as for values that are no text.
+var typesFor = map[jsontext.Kind]string{
+	'0': "a number as int64 or float64", 't': "true and false as bool", 'f': "true and false as bool", '{': "an object as json", '[': "an array as json",
+}
+
 // parse is the inverse of appendValue.
-func parse(t model.Type, value jsontext.Value) (stored []byte, ok bool) {
+func parse(of model.Type, value jsontext.Value) (stored []byte, ok bool) {
 	if b, ok := inBase64(value); ok {
 		return b, b != nil
 	}
-	if t == model.TypeJSON {
+	given := []byte(value)
+	fits := false
+	switch kind := value.Kind(); {
+	case of == model.TypeJSON:
 		return value.Clone(), true
+	case kind == '"':
+		given, _ = jsontext.AppendUnquote(nil, value) // which was read already
+		fits = of != model.TypeBool && (of != model.TypeFloat64 || unusual(string(given)))
+	case kind == '0':
+		fits = of == model.TypeInt64 || of == model.TypeOrderedInt64 || of == model.TypeFloat64
+	case kind == 't', kind == 'f':
+		fits = of == model.TypeBool
 	}
-	v, ok := goValue(t, value)
-	if !ok {
+	if !fits {
 		return nil, false
 	}
-	stored, err := t.Encode(v)
+	stored, err := ofText(of, given)
 	return stored, err == nil
 }
 
@@ -310,7 +316,7 @@ func parse(t model.Type, value jsontext.Value) (stored []byte, ok bool) {
 func formOf(t model.Type) string {
 	switch t {
 	case model.TypeInt64, model.TypeOrderedInt64:
-		return "a number without fraction and quotes"
+		return "a number without fraction"
 	case model.TypeFloat64:
 		return "a number"
 	case model.TypeBool:
@@ -320,39 +326,6 @@ func formOf(t model.Type) string {
 	}
 	return "a string"
 }
-
-// goValue is what a JSON value means in a column of the type.
-func goValue(t model.Type, value jsontext.Value) (any, bool) {
-	switch value.Kind() {
-	case '"':
-		text, err := jsontext.AppendUnquote(nil, value)
-		if err != nil {
-			return nil, false
-		}
-		switch t {
-		case model.TypeBytes, model.TypeString:
-			return text, true
-		case model.TypeTime:
-			at, err := time.Parse(time.RFC3339Nano, string(text))
-			return at, err == nil
-		case model.TypeFloat64:
-			f, ok := usual[string(text)]
-			return f, ok
-		}
-	case '0':
-		if t == model.TypeFloat64 {
-			f, err := strconv.ParseFloat(string(value), 64)
-			return f, err == nil
-		}
-		n, err := strconv.ParseInt(string(value), 10, 64)
-		return n, err == nil
-	case 't', 'f':
-		return value.Kind() == 't', true
-	}
-	return nil, false
-}
-
-var usual = map[string]float64{notANumber: math.NaN(), infinity: math.Inf(1), negInfinity: math.Inf(-1)}
 
 // members calls each for the names of an object. It reads the value.
 func members(d *jsontext.Decoder, each func(name string) error) error {
@@ -391,21 +364,15 @@ func readValue(d *jsontext.Decoder) (jsontext.Value, error) {
 	return v, nil
 }
 
-func textOf(value jsontext.Value, what string) (string, error) {
+// keyOf is the row key that a string or base64 holds.
+func keyOf(value jsontext.Value) (key string, ok bool) {
 	if b, ok := inBase64(value); ok && b != nil {
-		return string(b), nil
+		return string(b), true
 	}
 	if value.Kind() == '"' {
 		if text, err := jsontext.AppendUnquote(nil, value); err == nil {
-			return string(text), nil
+			return string(text), true
 		}
 	}
-	return "", invalid("%s is neither a string nor base64", what)
+	return "", false
 }
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{model.ErrInvalidArgument}, args...)...)
-}
-
-// printableName is as much of a name as an error holds.
-func printableName(name string) string { return name[:min(len(name), 64)] }

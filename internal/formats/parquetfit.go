@@ -91,7 +91,7 @@ func (t *Table) find(s *parquet.Schema, key string) (found source, err error) {
 		f.refuse("column %q of the row key is missing, and what fits is %s (--key names another column)", rowKey, fitting(model.TypeBytes))
 	}
 	if len(undeclared) > 0 {
-		f.refuse("%s", t.undeclaredText(undeclared))
+		f.refuse("%s, or put the values into the file's map %q, as bytes", t.undeclaredText(undeclared), cellsName)
 	}
 	if len(f.failed) > 0 {
 		return found, errors.New(strings.Join(f.failed, "; "))
@@ -381,6 +381,6 @@ func (t *Table) undeclaredText(names []string) string {
 	if more := len(names) - namedColumns; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("the file has %s %s, and table %q %s: list %s with its type under columns: of the table in the schema, or put the values into the file's map %q, as bytes",
-		what, text, t.info.Name, declares, all, cellsName)
+	return fmt.Sprintf("the file has %s %s, and table %q %s: list %s with its type under columns: of the table in the schema",
+		what, text, t.info.Name, declares, all)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/gopercolator/percolator/internal/formats/columns"
-	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -223,7 +222,7 @@ func (g *parquetGroup) name(row Row, number int64) string {
 	if row.Key == "" {
 		return fmt.Sprint(number)
 	}
-	return text.Line(text.Shown(row.Key))
+	return shownKey(row.Key)
 }
 
 // end tells whether all columns end with the rows.

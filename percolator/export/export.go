@@ -46,13 +46,20 @@ type Format string
 const (
 	JSONLines Format = "jsonl"
 	Parquet   Format = "parquet"
+	CSV       Format = "csv"
 )
+
+// Formats are all formats.
+var Formats = []Format{Parquet, JSONLines, CSV}
 
 // Options configure an export.
 type Options struct {
 	Table   string
-	Columns []string // none: all
+	Columns []string // none: all; in CSV those that the schema declares by their names
 	Format  Format   // "": Parquet
+	// Key names the field of the row key. JSONLines are flat with a Key, and without one of the form
+	// {"row": …, "columns": {…}}. "" is row in CSV; Parquet takes none.
+	Key string
 	// AsOf is the timestamp of the snapshot. 0: now.
 	AsOf tso.Timestamp
 	// Concurrency is how many ranges of rows are read at once, each with a file of its own. 0: 4. At
@@ -87,8 +94,9 @@ type Manifest struct {
 	Version      int             `json:"version"`
 	ID           string          `json:"id"` // in the names of its files
 	Table        string          `json:"table"`
-	Columns      []string        `json:"columns,omitempty"` // that were asked for; base64:… what is not UTF-8
+	Columns      []string        `json:"columns,omitempty"` // that were asked for; quoted as Go does what is not UTF-8
 	Format       Format          `json:"format"`
+	Key          string          `json:"key,omitempty"` // name of the row key's field, in the form of columns
 	Snapshot     tso.Timestamp   `json:"snapshot"`
 	SnapshotTime time.Time       `json:"snapshot_time"`
 	Schema       json.RawMessage `json:"schema"` // of the table, as admin.EncodeSchema writes it
@@ -99,10 +107,15 @@ type Manifest struct {
 func (o Options) withDefaults() (Options, error) {
 	o.Concurrency, o.PartBytes, o.Format = cmp.Or(o.Concurrency, 4), cmp.Or(o.PartBytes, 64<<20), cmp.Or(o.Format, Parquet)
 	switch {
-	case o.Format != JSONLines && o.Format != Parquet:
-		return o, fmt.Errorf("export: %w: the format %q is neither %s nor %s", percolator.ErrInvalidArgument, o.Format, Parquet, JSONLines)
+	case !slices.Contains(Formats, o.Format):
+		return o, fmt.Errorf("export: %w: the format %q is none of %s, %s, %s", percolator.ErrInvalidArgument, o.Format, Parquet, JSONLines, CSV)
+	case o.Format == Parquet && o.Key != "":
+		return o, fmt.Errorf("export: %w: Key is for %s and %s", percolator.ErrInvalidArgument, JSONLines, CSV)
 	case o.Concurrency < 0 || o.Concurrency > maxConcurrency || o.PartBytes < 1<<10 || o.PartBytes > maxPartBytes:
 		return o, fmt.Errorf("export: %w: Concurrency is at most %d, PartBytes from 1 KiB to 1 GiB", percolator.ErrInvalidArgument, maxConcurrency)
+	}
+	if o.Format == CSV {
+		o.Key = cmp.Or(o.Key, "row")
 	}
 	return o, nil
 }
@@ -115,8 +128,9 @@ func (o Options) withDefaults() (Options, error) {
 //
 // Memory: for each of Concurrency ranges one file, and a page of rows (about 4 MiB, or one row).
 //
-// Errors: ErrComplete; percolator.ErrSnapshotTooOld; percolator.ErrSchemaMismatch and
-// percolator.ErrInvalidArgument; those of the client and of the place.
+// Errors: ErrComplete; percolator.ErrSnapshotTooOld; percolator.ErrSchemaMismatch;
+// percolator.ErrInvalidArgument, also for a row that the format does not hold, which it names; those of
+// the client and of the place.
 func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Options) (m *Manifest, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
@@ -128,6 +142,12 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	for _, column := range o.Columns {
 		if err := info.CheckColumn(percolator.Cell{Table: o.Table, Column: column}); err != nil {
 			return nil, err
+		}
+	}
+	x := &run{client: client, to: to, o: o, table: formats.NewTable(info), id: newID()}
+	if o.Format == CSV {
+		if x.csv, err = x.table.NewCSV(o.Columns, o.Key); err != nil {
+			return nil, fmt.Errorf("export: %w", err)
 		}
 	}
 	a := admin.New(client)
@@ -142,7 +162,7 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	}()
 	held, stop := a.KeepHold(ctx, h, holdTTL)
 	defer stop()
-	x := &run{client: client, to: to, o: o, table: formats.NewTable(info), id: newID(), ts: h.Timestamp}
+	x.ts = h.Timestamp
 	if info.Declared == nil {
 		err = x.haveValues(held)
 	}
@@ -163,7 +183,7 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	}
 	slices.SortFunc(x.done, func(a, b Part) int { return strings.Compare(a.Name, b.Name) })
 	m = &Manifest{Version: manifestVersion, ID: x.id, Table: o.Table, Columns: ordered.Map(o.Columns, formats.NameText), Format: o.Format,
-		Snapshot: h.Timestamp, SnapshotTime: h.Timestamp.Time().UTC(),
+		Key: formats.NameText(o.Key), Snapshot: h.Timestamp, SnapshotTime: h.Timestamp.Time().UTC(),
 		Schema: admin.EncodeSchema(&percolator.Schema{Tables: []percolator.Table{info.Table}}), Parts: x.done, Total: x.total}
 	if m.Parts == nil {
 		m.Parts = []Part{}
@@ -202,6 +222,7 @@ type run struct {
 	to     backup.Store
 	o      Options
 	table  *formats.Table
+	csv    *formats.CSV // nil for other formats
 	id     string
 	ts     tso.Timestamp
 

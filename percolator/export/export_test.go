@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -61,19 +63,19 @@ func read(t testing.TB, env *percolatortest.Env, dir string, m *export.Manifest)
 		b, err := os.ReadFile(filepath.Join(dir, p.Name))
 		fixture.Must(t, err)
 		from := len(rows)
-		if m.Format == export.JSONLines {
-			for line := range bytes.Lines(b) {
-				row, err := table.ParseJSON(line)
-				fixture.Must(t, err)
-				rows = append(rows, row)
-			}
-		} else {
-			stored, err := table.ReadParquet(bytes.NewReader(b), int64(len(b)), "")
+		var stored iter.Seq2[formats.Row, error]
+		switch m.Format {
+		case export.JSONLines:
+			stored = table.ReadJSON(bytes.NewReader(b), m.Key)
+		case export.CSV:
+			stored, err = table.ReadCSV(bytes.NewReader(b), m.Key)
+		default:
+			stored, err = table.ReadParquet(bytes.NewReader(b), int64(len(b)), "")
+		}
+		fixture.Must(t, err)
+		for row, err := range stored {
 			fixture.Must(t, err)
-			for row, err := range stored {
-				fixture.Must(t, err)
-				rows = append(rows, row)
-			}
+			rows = append(rows, row)
 		}
 		if of := rows[from:]; int64(len(of)) != p.Rows || of[0].Key != string(p.First) || of[len(of)-1].Key != string(p.Last) || int64(len(b)) != p.Bytes {
 			t.Errorf("%s has %d rows, %+v", p.Name, len(of), p)
@@ -87,18 +89,21 @@ func TestExportHasEveryRowOfItsSnapshot(t *testing.T) {
 	const rows = 700
 	env, before := newEnv(t, rows)
 	ctx := fixture.Context(t)
-	for _, format := range []export.Format{export.JSONLines, export.Parquet} {
-		dir := t.TempDir()
-		o := export.Options{Table: "typed", Format: format, AsOf: before, PartBytes: 4 << 10}
+	for _, o := range []export.Options{{Format: export.JSONLines}, {Format: export.JSONLines, Key: "id"}, {Format: export.Parquet}, {Format: export.CSV, Columns: []string{"name", "tag:a", "age"}}} {
+		dir, format, width := t.TempDir(), o.Format, 4
+		o.Table, o.AsOf, o.PartBytes = "typed", before, 4<<10
+		if len(o.Columns) > 0 {
+			width = len(o.Columns)
+		}
 		m, err := export.Run(ctx, env.Client, backup.Dir(dir), o)
 		fixture.Must(t, err)
 		got := read(t, env, dir, m)
-		if len(got) != rows || m.Total.Rows != rows || m.Total.Values != 4*rows || m.Total.Mistyped != 0 || m.Snapshot != before || len(m.Parts) < 5 {
+		if len(got) != rows || m.Total.Rows != rows || m.Total.Values != int64(width)*rows || m.Total.Mistyped != 0 || m.Snapshot != before || len(m.Parts) < 5 {
 			t.Errorf("%s: %d rows, %+v in %d files", format, len(got), m.Total, len(m.Parts))
 		}
 		for i, row := range got {
 			want := cells(i)
-			if row.Key != fixture.Key(i) || len(row.Cells) != len(want) || slices.ContainsFunc(row.Cells, func(c formats.Cell) bool { return !bytes.Equal(c.Value, want[c.Column]) }) {
+			if row.Key != fixture.Key(i) || len(row.Cells) != width || slices.ContainsFunc(row.Cells, func(c formats.Cell) bool { return !bytes.Equal(c.Value, want[c.Column]) }) {
 				t.Fatalf("%s: row %d is %q", format, i, row)
 			}
 		}
@@ -191,6 +196,32 @@ func TestExportOfAMissingColumn(t *testing.T) {
 	}
 	if holds, err := admin.New(env.Client).Holds(ctx); err != nil || len(holds) != 0 {
 		t.Errorf("holds that are left: %v, %v", holds, err)
+	}
+}
+
+// CSV is refused before the place is touched if it has no columns, and at a value that it does not
+// hold, which the error names; Parquet has no other key.
+func TestExportOfWhatCSVDoesNotHold(t *testing.T) {
+	t.Parallel()
+	env, before := newEnv(t, 5)
+	ctx := fixture.Context(t)
+	for want, o := range map[string]export.Options{
+		`table "u" declares none: name the columns`:                                         {Table: "u", Format: export.CSV},
+		"Key is for jsonl and csv":                                                          {Table: "typed", Format: export.Parquet, Key: "id"},
+		`row row-000000: column "raw": the value is no bytes that CSV can hold (not UTF-8)`: {Table: "typed", Format: export.CSV, Columns: []string{"name", "raw"}, AsOf: before, Concurrency: 1},
+		`row row-000000: column "name", by whose name the file has the row key`:             {Table: "typed", Format: export.JSONLines, Key: "name", AsOf: before, Concurrency: 1},
+	} {
+		place := backup.Dir(t.TempDir())
+		_, err := export.Run(ctx, env.Client, place, o)
+		fixture.WantErr(t, err, percolator.ErrInvalidArgument)
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		names, err := place.List(ctx, "")
+		fixture.Must(t, err)
+		if slices.Contains(names, "manifest.json") || o.AsOf == 0 && len(names) > 0 {
+			t.Errorf("%v: %q", want, names)
+		}
 	}
 }
 

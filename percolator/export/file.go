@@ -35,9 +35,14 @@ func (f *file) add(ctx context.Context, row formats.Row) (err error) {
 		}
 	}
 	mistyped := 0
-	if f.o.Format == Parquet {
+	switch {
+	case f.o.Format == Parquet:
 		mistyped, err = f.parquet.Write(row)
-	} else {
+	case f.o.Format == CSV:
+		f.lines, err = f.csv.Append(f.lines, row)
+	case f.o.Key != "":
+		f.lines, mistyped, err = f.table.AppendFlat(f.lines, f.o.Key, row)
+	default:
 		f.lines, mistyped = f.table.AppendJSON(f.lines, row)
 	}
 	if err != nil {

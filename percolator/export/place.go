@@ -43,7 +43,7 @@ const maxMarkerBytes = 64 << 10
 
 var (
 	markerForm = regexp.MustCompile(`^export-([0-9a-f]{12})\.json$`)
-	partForm   = regexp.MustCompile(`^part-([0-9a-f]{12})-[0-9]{5,}-[0-9]{5,}\.(jsonl|parquet)$`)
+	partForm   = regexp.MustCompile(`^part-([0-9a-f]{12})-[0-9]{5,}-[0-9]{5,}\.(jsonl|parquet|csv)$`)
 )
 
 // newID makes the ID of an export.

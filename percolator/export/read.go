@@ -38,7 +38,7 @@ func ReadManifest(ctx context.Context, from backup.Store) (m *Manifest, id strin
 	if json.Unmarshal(b, &other) == nil && other.Chunks != nil {
 		return nil, "", fmt.Errorf("%w: the place holds a backup, not an export: percolator restore reads it", percolator.ErrInvalidArgument)
 	}
-	if json.Unmarshal(b, m) != nil || m.Version != manifestVersion || m.Format != JSONLines && m.Format != Parquet {
+	if json.Unmarshal(b, m) != nil || m.Version != manifestVersion || !slices.Contains(Formats, m.Format) {
 		return nil, "", fmt.Errorf("%w: %s is not that of an export by this version", percolator.ErrInvalidArgument, manifestName)
 	}
 	names, err := from.List(ctx, "part-")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/export"
 )
@@ -47,10 +48,11 @@ func NewExport() *cobra.Command {
 	f.Add(cmd, cli.WalkTimeout)
 	at.Add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar((*string)(&o.Format), "format", string(export.Parquet), "parquet or jsonl")
+	flags.StringVar((*string)(&o.Format), "format", string(export.Parquet), "parquet, jsonl or csv")
+	flags.StringVar(&o.Key, "key", "", "name of the row key's field: of jsonl, whose lines are flat then, and of csv (row)")
 	flags.IntVar(&o.Concurrency, "concurrency", 4, "ranges of rows to read at once")
 	flags.Int64Var(&part, "part", 64, "size of a file before compression, in MiB")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{string(export.Parquet), string(export.JSONLines)}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(ordered.Map(export.Formats, func(f export.Format) string { return string(f) }), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -56,7 +56,7 @@ func NewImport() *cobra.Command {
 	f.source.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.source.at, "at", "", "of a plain Bigtable table: leave out newer cells, as 2026-11-25T12:00:00Z")
-	flags.StringVar(&f.source.key, "key", "", "column of FILE.parquet that is the row key, if it is not called row: text, bytes or integers")
+	flags.StringVar(&f.source.key, "key", "", "column of FILE that is the row key, if it is not called row; of FILE.jsonl, whose lines are flat then")
 	flags.BoolVar(&f.bulk.Quiet, "quiet", false, "notify no observer")
 	flags.BoolVar(&f.skip, "skip", false, "name what cannot be read or stored, and leave it out")
 	flags.IntVar(&f.bulk.Concurrency, "concurrency", 8, "requests in flight at once")

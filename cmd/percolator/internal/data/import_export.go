@@ -26,6 +26,7 @@ import (
 type exported struct {
 	place    backup.Store
 	manifest *export.Manifest
+	key      string // of the manifest
 	table    *formats.Table
 }
 
@@ -45,6 +46,9 @@ func (s *importSource) openExport(ctx context.Context, table *formats.Table) (ro
 	}
 	e := &exported{place: place, table: table}
 	if e.manifest, name, err = export.ReadManifest(ctx, place); err == nil {
+		e.key, err = formats.ParseName(e.manifest.Key)
+	}
+	if err == nil {
 		err = e.look(ctx)
 	}
 	if err != nil {
@@ -122,35 +126,28 @@ func (f *partFile) whole(to io.Writer) error {
 	return nil
 }
 
-// rowsOf reads a file that is as it was exported. Only JSON lines of a bucket come before all of
-// their file has been read: whole has the last word.
+// rowsOf reads a file that is as it was exported. Only lines of a bucket come before all of their
+// file has been read: whole has the last word.
 func (e *exported) rowsOf(f *partFile) (iter.Seq2[formats.Row, error], error) {
-	if file, local := f.file.(*os.File); local {
+	if _, local := f.file.(*os.File); local {
 		if err := f.whole(io.Discard); err != nil {
-			return nil, err
-		}
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return nil, err
 		}
 		return e.onDisk(f)
 	}
-	if e.manifest.Format == export.JSONLines {
-		return jsonLines(e.table, io.TeeReader(f.unread, f.sum)), nil
+	if format := e.manifest.Format; format != export.Parquet {
+		return lines(e.table, format, io.TeeReader(f.unread, f.sum), e.key)
 	}
 	var b bytes.Buffer
 	if err := f.whole(&b); err != nil {
 		return nil, err
 	}
-	return e.table.ReadParquet(bytes.NewReader(b.Bytes()), f.of.Bytes, "")
+	return rowsIn(e.table, e.manifest.Format, bytes.NewReader(b.Bytes()), f.of.Bytes, e.key)
 }
 
 // onDisk is the rows of a file of a directory, in whatever state it is.
 func (e *exported) onDisk(f *partFile) (iter.Seq2[formats.Row, error], error) {
-	file := f.file.(*os.File)
-	if e.manifest.Format == export.JSONLines {
-		return jsonLines(e.table, file), nil
-	}
-	return e.table.ReadParquet(file, f.of.Bytes, "")
+	return rowsIn(e.table, e.manifest.Format, f.file.(*os.File), f.of.Bytes, e.key)
 }
 
 // exportedPlace is a position: behind so many rows of a file.
@@ -199,7 +196,9 @@ func (e *exported) part(ctx context.Context, from exportedPlace, yield func(load
 	defer f.close()
 	rows, err := e.rowsOf(f)
 	if err != nil {
-		failed(err)
+		if failed(err) { // whoever passes over it must not lose the rest
+			failed(errors.New("nothing of it can be read, and nothing behind it"))
+		}
 		return false
 	}
 	var read, values, unreadable int64

@@ -24,18 +24,23 @@ import (
 
 func TestRowsOfExport(t *testing.T) {
 	t.Parallel()
-	for _, format := range []export.Format{export.JSONLines, export.Parquet} {
-		t.Run(string(format), func(t *testing.T) { testRowsOfExport(t, format) })
+	for _, m := range []export.Manifest{{Format: export.JSONLines}, {Format: export.JSONLines, Key: `"\xff"`}, {Format: export.Parquet}, {Format: export.CSV, Key: "id"}} {
+		t.Run(string(m.Format)+m.Key, func(t *testing.T) { testRowsOfExport(t, m) })
 	}
 }
 
 // An import of several files goes on behind each of its rows, and takes no file that has not what
 // the manifest says.
-func testRowsOfExport(t *testing.T, format export.Format) {
+func testRowsOfExport(t *testing.T, m export.Manifest) {
 	t.Helper()
+	format := m.Format
 	info, _ := catalog.New(&percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}).UserTable("t")
 	table, place := formats.NewTable(info), backup.Dir(t.TempDir())
-	m := export.Manifest{Version: 2, Table: "t", Format: format}
+	m.Version, m.Table = 2, "t"
+	key, err := formats.ParseName(m.Key)
+	fixture.Must(t, err)
+	form, err := table.NewCSV([]string{"a", "b"}, key)
+	fixture.Must(t, err)
 	encode := func(rows []formats.Row) []byte {
 		var b bytes.Buffer
 		if format == export.Parquet {
@@ -49,7 +54,16 @@ func testRowsOfExport(t *testing.T, format export.Format) {
 		}
 		var lines []byte
 		for _, row := range rows {
-			lines, _ = table.AppendJSON(lines, row)
+			var err error
+			switch {
+			case format == export.CSV:
+				lines, err = form.Append(lines, row)
+			case key != "":
+				lines, _, err = table.AppendFlat(lines, key, row)
+			default:
+				lines, _ = table.AppendJSON(lines, row)
+			}
+			fixture.Must(t, err)
 		}
 		return lines
 	}
@@ -74,7 +88,7 @@ func testRowsOfExport(t *testing.T, format export.Format) {
 		fixture.Must(t, place.Put(t.Context(), "manifest.json", b))
 		read, _, err := export.ReadManifest(t.Context(), place)
 		fixture.Must(t, err)
-		return &exported{place: place, manifest: read, table: table}
+		return &exported{place: place, manifest: read, key: key, table: table}
 	}
 	read := func(e *exported, from loader.Position) (got []string, places []loader.Position, err error) {
 		for item, err := range e.rows(t.Context(), from) {
@@ -136,7 +150,7 @@ func testRowsOfExport(t *testing.T, format export.Format) {
 			}
 			for _, to := range places {
 				fixture.Must(t, to.Put(t.Context(), p.Name, b))
-				if _, _, err := read(&exported{place: to, manifest: &m, table: table}, loader.Position{}); err == nil {
+				if _, _, err := read(&exported{place: to, manifest: &m, key: key, table: table}, loader.Position{}); err == nil {
 					t.Fatalf("%s, byte %d is another: no error", p.Name, i)
 				}
 			}
@@ -145,8 +159,19 @@ func testRowsOfExport(t *testing.T, format export.Format) {
 		fixture.Must(t, place.Put(t.Context(), p.Name, contents[p.Name]))
 	}
 	for _, from := range []backup.Store{place, bucket} {
-		if got, _, err := read(&exported{place: from, manifest: &m, table: table}, loader.Position{}); err != nil || !slices.Equal(got, keys) {
+		if got, _, err := read(&exported{place: from, manifest: &m, key: key, table: table}, loader.Position{}); err != nil || !slices.Equal(got, keys) {
 			t.Errorf("%q, %v", got, err)
+		}
+	}
+	// Whoever passes over a file that cannot be read does not lose the rest unnoticed.
+	if format == export.CSV {
+		other := &exported{place: bucket, manifest: &m, key: "nowhere", table: table}
+		var last error
+		for _, err := range other.rows(t.Context(), loader.Position{}) {
+			last = err
+		}
+		if last == nil || errors.Is(last, percolator.ErrInvalidArgument) {
+			t.Errorf("%v", last)
 		}
 	}
 	// A manifest that contradicts itself.

@@ -3,12 +3,12 @@ package data
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +20,7 @@ import (
 	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/adopt"
+	"github.com/gopercolator/percolator/percolator/export"
 	"github.com/gopercolator/percolator/percolator/loader"
 )
 
@@ -33,7 +34,7 @@ type importSource struct{ from, mapping, at, key string }
 
 func (s *importSource) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&s.from, "from", "", "FILE.jsonl, FILE.parquet, the directory of an export, bigtable:TABLE or bigtable:PROJECT/INSTANCE/TABLE")
+	flags.StringVar(&s.from, "from", "", "FILE.jsonl, FILE.parquet, FILE.csv, the directory of an export, bigtable:TABLE or bigtable:PROJECT/INSTANCE/TABLE")
 	flags.StringVar(&s.mapping, "map", "", "file that says which cells of a plain Bigtable table become which columns")
 }
 
@@ -46,12 +47,17 @@ func (s *importSource) check() error {
 		return cli.Usagef("--from %s needs --map", s.from)
 	case !plain && (s.mapping != "" || s.at != ""):
 		return cli.Usagef("--map and --at are for --from bigtable:…")
-	case s.key != "" && (!strings.HasSuffix(s.from, ".parquet") || s.isExport()):
-		return cli.Usagef("--key is for --from FILE.parquet")
-	case !plain && !strings.HasSuffix(s.from, ".jsonl") && !strings.HasSuffix(s.from, ".parquet") && !s.isExport():
-		return cli.Usagef("--from %s is none of FILE.jsonl, FILE.parquet, the directory of an export, gs://BUCKET/PATH, bigtable:TABLE", s.from)
+	case s.key != "" && (plain || s.isExport()):
+		return cli.Usagef("--key is for --from FILE.jsonl, FILE.parquet and FILE.csv")
+	case !plain && !slices.Contains(export.Formats, s.format()) && !s.isExport():
+		return cli.Usagef("--from %s is none of FILE.jsonl, FILE.parquet, FILE.csv, the directory of an export, gs://BUCKET/PATH, bigtable:TABLE", s.from)
 	}
 	return nil
+}
+
+// format is that of a file, by its name.
+func (s *importSource) format() export.Format {
+	return export.Format(strings.TrimPrefix(filepath.Ext(s.from), "."))
 }
 
 // open opens the source of rows for a table. name tells it from others: the same one has the same
@@ -71,12 +77,10 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	if err != nil {
 		return nil, "", nil, err
 	}
-	read := jsonRows(format, file)
-	if strings.HasSuffix(s.from, ".parquet") {
-		if read, err = format.ReadParquet(file, stat.Size(), s.key); err != nil {
-			_ = file.Close() // only read from
-			return nil, "", nil, fmt.Errorf("--from %s: %w", filepath.Base(s.from), err)
-		}
+	read, err := rowsIn(format, s.format(), file, stat.Size(), s.key)
+	if err != nil {
+		_ = file.Close() // only read from
+		return nil, "", nil, fmt.Errorf("--from %s: %w", filepath.Base(s.from), err)
 	}
 	name = fmt.Sprintf("%s (%d bytes of %s)", filepath.Base(s.from), stat.Size(), stat.ModTime().UTC().Format(time.RFC3339Nano))
 	if s.key != "" {
@@ -102,33 +106,33 @@ func (s *importSource) openFile() (*os.File, os.FileInfo, error) {
 	return file, stat, nil
 }
 
-// jsonRows reads JSON lines from the beginning of a file.
-func jsonRows(t *formats.Table, file io.ReadSeeker) iter.Seq2[formats.Row, error] {
+// rowsIn reads a file from its beginning, each time.
+func rowsIn(t *formats.Table, format export.Format, file io.ReaderAt, size int64, key string) (iter.Seq2[formats.Row, error], error) {
+	if format == export.Parquet {
+		return t.ReadParquet(file, size, key)
+	}
+	begin := func() (iter.Seq2[formats.Row, error], error) {
+		return lines(t, format, io.NewSectionReader(file, 0, size), key)
+	}
+	if _, err := begin(); err != nil {
+		return nil, err
+	}
 	return func(yield func(formats.Row, error) bool) {
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
+		rows, err := begin()
+		if err != nil {
 			yield(formats.Row{}, err)
 			return
 		}
-		jsonLines(t, file)(yield)
-	}
+		rows(yield)
+	}, nil
 }
 
-// jsonLines reads JSON lines. A line that cannot be read is an error between rows.
-func jsonLines(t *formats.Table, lines io.Reader) iter.Seq2[formats.Row, error] {
-	return func(yield func(formats.Row, error) bool) {
-		r := t.NewJSONReader(lines)
-		// A line that stands still is the end, or fails for good.
-		for line := -1; line != r.Line(); {
-			line = r.Line()
-			row, err := r.Read()
-			if errors.Is(err, io.EOF) || !yield(row, err) {
-				return
-			}
-			if err != nil && line == r.Line() { // whoever passes over the line must not lose the rest
-				yield(formats.Row{}, fmt.Errorf("line %d ends the reading: nothing behind it can be read", line+1))
-			}
-		}
+// lines reads a file of lines, once.
+func lines(t *formats.Table, format export.Format, file io.Reader, key string) (iter.Seq2[formats.Row, error], error) {
+	if format == export.CSV {
+		return t.ReadCSV(file, key)
 	}
+	return t.ReadJSON(file, key), nil
 }
 
 // replay is the rows of a file that can be read again and again, each key once.
