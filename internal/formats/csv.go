@@ -141,7 +141,7 @@ func (t *Table) ReadCSV(r io.Reader, key string) (iter.Seq2[Row, error], error) 
 			}
 			row, err := in.row(header)
 			if err != nil {
-				row, err = Row{}, fmt.Errorf("line %d: %w", in.line, err)
+				row, err = Row{}, inLine(in.line, row.Key, err)
 			}
 			if !yield(row, err) {
 				return

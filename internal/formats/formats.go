@@ -115,7 +115,16 @@ func (t *Table) checkKey(name string, key []byte, r Row) error {
 // shownKey is how errors call a row.
 func shownKey(key string) string { return text.Line(text.Shown(key)) }
 
-// endReading yields an error behind which nothing can be read. Whoever passes over it must not lose the rest.
+// inLine names the line that cannot be read, and its row.
+func inLine(number int, key string, err error) error {
+	if key == "" {
+		return fmt.Errorf("line %d: %w", number, err)
+	}
+	return fmt.Errorf("line %d, row %s: %w", number, shownKey(key), err)
+}
+
+// endReading yields an error behind which nothing can be read. Whoever passes over it must not lose
+// the rest.
 func endReading(yield func(Row, error) bool, line int, err error) {
 	if yield(Row{}, err) && errors.Is(err, model.ErrInvalidArgument) {
 		yield(Row{}, fmt.Errorf("line %d ends the reading: nothing behind it can be read", line))

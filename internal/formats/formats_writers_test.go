@@ -50,7 +50,7 @@ func TestFilesOfOtherPrograms(t *testing.T) {
 		"pandas.csv":     {ann + zoned + day, strings.Replace(bob, " name=", "", 1), three},
 		"pandas.jsonl":   {milli + " zoned=2024-01-02T03:04:05.123Z", strings.Replace(bob, " score=Infinity", "", 1), "3: name=a/b size=9007199254740993 score=1e+300"},
 		"duckdb.csv":     {ann + zoned + day + ` doc={"a": [1, null]} raw=x`, bob + " doc=null", three + ` raw=\xFF\x00`},
-		"duckdb.jsonl":   {ann + zoned + day + ` doc={"a":[1,null]} raw=x`, "line 2: invalid argument: byte 37 is not JSON", three + ` raw=\xFF\x00`}, // Infinity without quotes
+		"duckdb.jsonl":   {ann + zoned + day + ` doc={"a":[1,null]} raw=x`, "line 2, row 2: invalid argument: byte 37 is not JSON", three + ` raw=\xFF\x00`}, // Infinity without quotes
 	} {
 		if got := readWritten(t, name); !slices.Equal(got, want) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))

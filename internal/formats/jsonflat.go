@@ -39,7 +39,7 @@ func (t *Table) AppendFlat(b []byte, key string, r Row) (line []byte, mistyped i
 	return append(b, "}\n"...), mistyped, nil
 }
 
-// ParseFlat is the inverse of AppendFlat.
+// ParseFlat is the inverse of AppendFlat. Beside an error stands the row's key, as far as it was read.
 func (t *Table) ParseFlat(line []byte, key string) (row Row, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true))
 	seen := map[string]bool{}
@@ -81,7 +81,7 @@ func (t *Table) ParseFlat(line []byte, key string) (row Row, err error) {
 		if _, nested := t.ParseJSON(line); nested == nil {
 			err = invalid("it is of the form {%q: …, %q: {…}}, which is read without --key", rowName, cellsName)
 		}
-		return Row{}, err
+		return Row{Key: row.Key}, err
 	}
 	return row, nil
 }

@@ -110,7 +110,7 @@ func TestInvalidFlatJSON(t *testing.T) {
 		{open, `{"id":"a","any":["secret"]}`, `under columns: of the table in the schema, an array as json`},
 	} {
 		_, err := all(c.table.ReadJSON(strings.NewReader("\n"+c.line+"\n"), "id"))
-		if !errors.Is(err, model.ErrInvalidArgument) || !strings.HasPrefix(err.Error(), "line 2: ") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+		if !errors.Is(err, model.ErrInvalidArgument) || !strings.HasPrefix(err.Error(), "line 2") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %s", c.line, err, c.want)
 		}
 	}

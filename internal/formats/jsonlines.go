@@ -182,7 +182,7 @@ func (t *Table) ReadJSON(r io.Reader, key string) iter.Seq2[Row, error] {
 			}
 			row, err := parse(line)
 			if err != nil {
-				err = fmt.Errorf("line %d: %w", number, err)
+				row, err = Row{}, inLine(number, row.Key, err)
 			}
 			if !yield(row, err) {
 				return
@@ -197,7 +197,7 @@ func (t *Table) ReadJSON(r io.Reader, key string) iter.Seq2[Row, error] {
 	}
 }
 
-// ParseJSON is the inverse of AppendJSON.
+// ParseJSON is the inverse of AppendJSON. Beside an error stands the row's key, as far as it was read.
 func (t *Table) ParseJSON(line []byte) (row Row, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true))
 	seen := map[string]bool{}
@@ -232,7 +232,7 @@ func (t *Table) ParseJSON(line []byte) (row Row, err error) {
 		err = invalid("a line needs %q and %q", rowName, cellsName)
 	}
 	if err != nil {
-		return Row{}, err
+		return Row{Key: row.Key}, err
 	}
 	return row, nil
 }
