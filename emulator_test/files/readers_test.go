@@ -76,14 +76,21 @@ func (l line) values() map[string]any {
 // The standard library reads exports of JSON lines.
 func TestJSONOfExports(t *testing.T) {
 	t.Parallel()
+	for _, key := range []string{"", "key"} {
+		testJSONOfExports(t, key)
+	}
+}
+
+func testJSONOfExports(t *testing.T, key string) {
+	t.Helper()
 	lines, n := linesOf(300), 0
-	for _, name := range exported(t, lines, export.Options{Format: export.JSONLines, PartBytes: 4 << 10}) {
+	for _, name := range exported(t, lines, export.Options{Format: export.JSONLines, Key: key, PartBytes: 4 << 10}) {
 		b, err := os.ReadFile(name)
 		fixture.Must(t, err)
 		for printed := range bytes.Lines(b) {
 			var got struct {
-				Row     string
-				Columns struct {
+				Row, Key string
+				Columns  struct {
 					Int, Small *int64
 					Float      any
 					Bool       *bool
@@ -94,6 +101,10 @@ func TestJSONOfExports(t *testing.T) {
 				}
 			}
 			fixture.Must(t, json.Unmarshal(printed, &got))
+			if key != "" {
+				got.Row = got.Key
+				fixture.Must(t, json.Unmarshal(printed, &got.Columns))
+			}
 			l, c := lines[n], got.Columns
 			var at *time.Time
 			if l.Time != nil {
@@ -120,13 +131,15 @@ func TestJSONOfExports(t *testing.T) {
 func TestForeignReaders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		format export.Format
+		o      export.Options
 		script string
 	}{
-		"hyparquet":           {export.Parquet, "read_hyparquet.mjs"},
-		"DuckDB, Parquet":     {export.Parquet, "read_duckdb.mjs"},
-		"DuckDB, JSON lines":  {export.JSONLines, "read_duckdb.mjs"},
-		"node.js, JSON lines": {export.JSONLines, "read_json.mjs"},
+		"hyparquet":                {export.Options{}, "read_hyparquet.mjs"},
+		"DuckDB, Parquet":          {export.Options{}, "read_duckdb.mjs"},
+		"DuckDB, JSON lines":       {export.Options{Format: export.JSONLines}, "read_duckdb.mjs"},
+		"DuckDB, flat JSON lines":  {export.Options{Format: export.JSONLines, Key: "key"}, "read_duckdb.mjs"},
+		"node.js, JSON lines":      {export.Options{Format: export.JSONLines}, "read_json.mjs"},
+		"node.js, flat JSON lines": {export.Options{Format: export.JSONLines, Key: "key"}, "read_json.mjs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +154,8 @@ func TestForeignReaders(t *testing.T) {
 				}
 			}
 			n := 0
-			for printed := range strings.Lines(node(t, string(script), exported(t, lines, export.Options{Format: c.format, PartBytes: 4 << 10})...)) {
+			c.o.PartBytes = 4 << 10
+			for printed := range strings.Lines(node(t, string(script), exported(t, lines, c.o)...)) {
 				var got map[string]any
 				if err := json.Unmarshal([]byte(printed), &got); err != nil {
 					t.Fatalf("%v: %s", err, printed)

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 const infinite = { Infinity: '+Inf', '-Infinity': '-Inf' }
 for (const path of process.argv.slice(2))
   for (const line of readFileSync(path, 'utf8').trimEnd().split('\n')) {
-    const { row, columns: { int, float, bool, time, string, bytes, small, ...rest } } = JSON.parse(line)
+    const { key, row = key, columns, ...flat } = JSON.parse(line)
+    const { int, float, bool, time, string, bytes, small, ...rest } = columns ?? flat
     const hex = v => (typeof v === 'string' ? Buffer.from(v) : Buffer.from(v.base64, 'base64')).toString('hex')
     console.log(JSON.stringify({
       row, int: int?.toString(), float: float === undefined ? null : infinite[float] ?? String(float), bool,
