@@ -186,7 +186,7 @@ func (t *Table) csvHeader(in *records, key string) (header []csvColumn, err erro
 			undeclared = append(undeclared, strconv.Quote(printableName(name)))
 		}
 		seen[name] = true
-		header = append(header, csvColumn{name, t.typeOf(name), name == key, name != key || t.storesKey(key)})
+		header = append(header, csvColumn{name, t.typeOf(name), name == key, name != key || t.StoresKey(key)})
 	}
 	if !seen[key] {
 		failed = append(failed, fmt.Sprintf("column %q of the row key is missing (--key names another column)", printableName(key)))

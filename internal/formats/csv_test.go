@@ -121,7 +121,7 @@ func TestCSVRows(t *testing.T) {
 		"row,string,bytes\nr,,\"\"\n":                      {{"r", []Cell{{"bytes", nil}}}},
 		"\ufeff\"row\",string\r\n\r\nr,x\r\n\r\ns,\"y\"":   {{"r", []Cell{{"string", []byte("x")}}}, {"s", []Cell{{"string", []byte("y")}}}},
 		"string,row\n\"a\r\nb\n\"\"\",\"r\ns\"\n":          {{"r\ns", []Cell{{"string", []byte("a\r\nb\n\"")}}}},
-		"row,string\nr,a\rb\r\n":                           {{"r", []Cell{{"string", []byte("a\rb")}}}},
+		"row,string\nr,\"a\rb\"\r\ns,c\r":                  {{"r", []Cell{{"string", []byte("a\rb")}}}, {"s", []Cell{{"string", []byte("c")}}}},
 		"row,bool\na,true\nb,False\nc,TRUE\n":              {{"a", []Cell{{"bool", []byte{1}}}}, {"b", []Cell{{"bool", []byte{0}}}}, {"c", []Cell{{"bool", []byte{1}}}}},
 		"row\nr\n":                                         {{"r", nil}},
 		"row,float\na,inf\nb,-Infinity\nc,1e2\n":           {{"a", []Cell{{"float", mustParse("+Inf")}}}, {"b", []Cell{{"float", mustParse("-Inf")}}}, {"c", []Cell{{"float", mustParse("100")}}}},
@@ -160,6 +160,7 @@ func TestCSVHeaders(t *testing.T) {
 		`row,"""x"`:                         "column 2: invalid argument: the name of a column begins with a quote and is not quoted",
 		"int,size,int":                      `column "int" is there twice; column "row" of the row key is missing (--key names another column); the file has column "size", and`,
 		`row,"int`:                          "line 1: invalid argument: a field whose quotes begin on line 1 is never closed",
+		"row,string\rr,x\r":                 "line 1: invalid argument: field 2 has a carriage return, which",
 		"\xff\xfer\x00o\x00w\x00\n":         "the name of column 1 is not UTF-8",
 		strings.Repeat("a,", maxCSVColumns): "it has 10001 columns, and the limit is 10000",
 	} {
@@ -209,6 +210,8 @@ func TestInvalidCSV(t *testing.T) {
 		"r,\"a\nb\n\" c,x":        "line 4: invalid argument: a quote in field 2 neither begins nor ends it",
 		"r,\"a\nb,x":              "line 2: invalid argument: a field whose quotes begin on line 2 is never closed",
 		"r,a\nb,\"x\n\n":          "line 3: invalid argument: a field whose quotes begin on line 3 is never closed",
+		"r,a\rs,b":                "line 2: invalid argument: field 2 has a carriage return, which",
+		"r,\"a\"\rs,b":            "line 2: invalid argument: field 2 has a carriage return, which",
 		"r,a,b,c,d\"":             "line 2: invalid argument: a quote in field 5 neither begins nor ends it",
 		"r,x,\"" + hundred + "\n": "line 2: invalid argument: the record is longer than 0 MiB; quotes begin on line 2",
 	} {

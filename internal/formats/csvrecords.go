@@ -9,7 +9,8 @@ import (
 // records reads the records of CSV as RFC 4180 has them, lines ending in LF or CRLF. encoding/csv
 // tells neither an empty field from one in quotes nor CRLF within quotes from LF, and has no limit.
 //
-// Whatever is wrong with quotes ends the reading: nobody can tell where the next record begins.
+// Whatever is wrong with quotes ends the reading: nobody can tell where the next record begins. So
+// does a CR alone, which ends a line for some programs and is text for others.
 type records struct {
 	in     *bufio.Reader
 	limit  int // of the bytes of a record
@@ -63,9 +64,10 @@ func (r *records) read(keep int) error {
 	for read := 0; ; read++ {
 		c, err := r.in.ReadByte()
 		if err == nil && c == '\r' && at != inQuotes {
-			if after, _ := r.in.Peek(1); len(after) == 1 && after[0] == '\n' {
+			if after, _ := r.in.Peek(1); len(after) == 0 || after[0] == '\n' {
 				continue
 			}
+			return fmt.Errorf("line %d: %w", r.lines, invalid("field %d has a carriage return, which neither stands in quotes nor ends the line", r.count+1))
 		}
 		switch {
 		case err == io.EOF && read == 0: //nolint:errorlint // of a bufio.Reader

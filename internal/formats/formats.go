@@ -91,9 +91,9 @@ func invalid(format string, args ...any) error {
 // printableName is as much of a name as an error holds.
 func printableName(name string) string { return name[:min(len(name), 64)] }
 
-// storesKey reports whether the row key is the value of a column too: one of its name that the
+// StoresKey reports whether the row key is the value of a column too: one of its name that the
 // table declares.
-func (t *Table) storesKey(key string) bool {
+func (t *Table) StoresKey(key string) bool {
 	_, declared := t.declared(key)
 	return declared && key != rowName
 }
@@ -102,7 +102,7 @@ func (t *Table) storesKey(key string) bool {
 // the caller's: key is what a reader stores there, nil if it is nothing of the column's type.
 func (t *Table) checkKey(name string, key []byte, r Row) error {
 	at := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.Column == name })
-	switch stores := t.storesKey(name); {
+	switch stores := t.StoresKey(name); {
 	case at >= 0 && (!stores || key == nil || !bytes.Equal(r.Cells[at].Value, key)):
 		return invalid("row %s: column %q, by whose name the file has the row key, holds something else: choose another name for the key", shownKey(r.Key), printableName(name))
 	case at < 0 && stores:

@@ -109,7 +109,7 @@ func compact(table *Table, rows []Row) (list []Row) {
 
 // keyMayFail tells whether the name of the key is one of the row's columns, or should be.
 func keyMayFail(table *Table, key string, r Row) bool {
-	return table.storesKey(key) || slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Column == key })
+	return table.StoresKey(key) || slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Column == key })
 }
 
 func refused(t *rapid.T, r Row, err error, may bool) {

@@ -57,7 +57,7 @@ func (t *Table) ParseFlat(line []byte, key string) (row Row, err error) {
 			return err
 		}
 		if name == key {
-			if row.Key, err = flatKey(key, value); err != nil || !t.storesKey(key) {
+			if row.Key, err = flatKey(key, value); err != nil || !t.StoresKey(key) {
 				return err
 			}
 		}

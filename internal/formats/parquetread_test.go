@@ -114,6 +114,10 @@ func TestParquetWhoseCountsDiffer(t *testing.T) {
 			m.Schema[0].NumChildren.V--
 			m.Schema = slices.Delete(m.Schema, 1, 2)
 		},
+		"columns in another order": func(m *format.FileMetaData) {
+			names, values := &m.RowGroups[0].Columns[1], &m.RowGroups[0].Columns[2]
+			*names, *values = *values, *names
+		},
 		"a column of another group": func(m *format.FileMetaData) { m.RowGroups[0].Columns[4].MetaData.DataPageOffset = 4 },
 	} {
 		if got, err := readParquet(testTable(), changed(t, file, change)); err == nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -72,7 +73,7 @@ func momentOf(text string) (at time.Time, ok bool) {
 	}
 	text = strings.Replace(text, " ", "T", 1)
 	for _, form := range moments {
-		if at, err := time.Parse(form, text); err == nil {
+		if at, err := values.ParseTime(form, text); err == nil {
 			return at, true
 		}
 	}

@@ -26,7 +26,9 @@ import (
 // may still run, here or elsewhere. It does not while its hold is gone from the instance that the
 // marker names: then Run deletes its files before it begins, else once its own manifest is stored.
 // Of two exports into one place the first that stores a manifest is complete, as a manifest is
-// only created, never replaced; the other deletes its own files.
+// only created, never replaced; the other deletes its own files. In a place that cannot create for
+// certain (backup.Creator) the last one may be complete instead, so all but files of ended exports
+// stay there.
 //
 // Rejected: one name for the files of all exports. Two of them mix two snapshots in one place, and
 // a check at the end can be late.
@@ -106,6 +108,11 @@ func (x *run) complete(ctx context.Context, m *Manifest) error {
 	}
 	if err == nil {
 		delete(left, x.id)
+		if _, certain := x.to.(backup.Creator); !certain { // another manifest may come after this one
+			left, err = left.ended(ctx, x.client, x.to)
+		}
+	}
+	if err == nil {
 		err = left.delete(ctx, x.to)
 	}
 	if err != nil {

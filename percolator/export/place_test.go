@@ -147,6 +147,37 @@ func TestTwoExportsIntoOnePlace(t *testing.T) {
 	}
 }
 
+// Where nothing can be created for certain, one of two exports is complete, whichever stores its
+// manifest last: the other has left its files.
+func TestTwoExportsIntoAPlainStore(t *testing.T) {
+	t.Parallel()
+	env, _ := newEnv(t, 5)
+	ctx := fixture.Context(t)
+	dir := t.TempDir()
+	place := plain{backup.Dir(dir), func() {
+		_, err := export.Run(ctx, env.Client, plain{backup.Dir(dir), func() {}}, export.Options{Table: "typed"})
+		fixture.Must(t, err)
+	}}
+	_, err := export.Run(ctx, env.Client, place, export.Options{Table: "typed"})
+	m, _, damage := export.ReadManifest(ctx, backup.Dir(dir))
+	if damage != nil || len(read(t, env, dir, m)) != 6 {
+		t.Errorf("%v, after %v", damage, err)
+	}
+}
+
+// plain is a backup.Store and no backup.Creator. It calls f before it stores a manifest.
+type plain struct {
+	backup.Store
+	f func()
+}
+
+func (s plain) Put(ctx context.Context, name string, data []byte) error {
+	if name == "manifest.json" {
+		s.f()
+	}
+	return s.Store.Put(ctx, name, data)
+}
+
 // The answer to the request that stores the manifest is lost: what stored it is told that it is
 // there, and finds its own.
 func TestManifestWhoseAnswerWasLost(t *testing.T) {

@@ -218,6 +218,6 @@ func parseBool(text string) (bool, error) {
 	return text == "true", nil
 }
 
-func parseTime(text string) (time.Time, error) { return time.Parse(time.RFC3339Nano, text) }
+func parseTime(text string) (time.Time, error) { return values.ParseTime(time.RFC3339Nano, text) }
 
 func formatTime(v time.Time) string { return v.Format(time.RFC3339Nano) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"time"
 )
 
@@ -73,6 +74,16 @@ func DecodeBool(b []byte) (bool, error) {
 		return false, errors.New("not a bool")
 	}
 	return b[0] == 1, nil
+}
+
+var finer = regexp.MustCompile(`[.,][0-9]{9}[0-9]*[1-9]`)
+
+// ParseTime is time.Parse, but refuses the digits below a nanosecond that it would cut off.
+func ParseTime(layout, text string) (time.Time, error) {
+	if finer.MatchString(text) {
+		return time.Time{}, errors.New("a fraction of a nanosecond")
+	}
+	return time.Parse(layout, text)
 }
 
 // EncodeTime encodes a TypeTime, and refuses one that nanoseconds in 64 bits cannot tell.

@@ -60,7 +60,11 @@ func (f *File) Group(i int) (columns []*Column) {
 	g := &group{}
 	for j := range f.groups[i].Chunks {
 		ch, leaf := &f.groups[i].Chunks[j].Meta.V, f.leaves[j]
-		from := &source{r: io.NewSectionReader(f.r, ch.start(), ch.Bytes), left: ch.Bytes}
+		size := ch.Bytes
+		if ch.Values == 0 { // writers leave out where it is, and some write a dictionary all the same
+			size = 0
+		}
+		from := &source{r: io.NewSectionReader(f.r, ch.start(), size), left: size}
 		columns = append(columns, &Column{group: g, leaf: leaf, chunk: ch, typ: typeOf(ch.Type, leaf), left: ch.Values, from: from, r: bufio.NewReader(from)})
 	}
 	return columns

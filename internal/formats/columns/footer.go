@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -52,6 +53,7 @@ type columnChunk struct {
 type chunk struct {
 	Type      format.Type                   `thrift:"1,required"`
 	Encodings thrift.Slice[format.Encoding] `thrift:"2,required"`
+	Path      thrift.Slice[string]          `thrift:"3,optional"`
 	Codec     format.CompressionCodec       `thrift:"4,required"`
 	Values    int64                         `thrift:"5,required"`
 	Bytes     int64                         `thrift:"7,required"`
@@ -263,6 +265,8 @@ func (f *File) checkChunk(rows int64, of *columnChunk, leaf parquet.LeafColumn) 
 		return damaged("its metadata are missing")
 	case ch.Type < format.Boolean || ch.Type > format.FixedLenByteArray || !isNull(leaf) && int64(ch.Type) != int64(leaf.Node.Type().Kind()):
 		return damaged("it is of another type than in the schema")
+	case f.isOfAnother(ch.Path, leaf): // readers go by the name or by the place
+		return damaged("in its place are the metadata of column %q", strings.Join(ch.Path, "."))
 	case !readable:
 		return fmt.Errorf("it is compressed with %s, which is not supported", ch.Codec)
 	case ch.Values > 0 && start < int64(len(magic)) || ch.Bytes < 0 || start > f.size-ch.Bytes:
@@ -276,6 +280,12 @@ func (f *File) checkChunk(rows int64, of *columnChunk, leaf parquet.LeafColumn) 
 		}
 	}
 	return nil
+}
+
+// isOfAnother tells whether a path is that of another column.
+func (f *File) isOfAnother(path []string, leaf parquet.LeafColumn) bool {
+	other, ok := f.schema.Lookup(path...)
+	return ok && other.ColumnIndex != leaf.ColumnIndex
 }
 
 // isNull tells whether a column has no type, as it has only nulls.

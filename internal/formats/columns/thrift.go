@@ -97,6 +97,8 @@ func (b *bounded) ReadList() (thrift.List, error) {
 	case depth == 2 && b.open[0].field == 4 && field == 1:
 		most, what = MaxChunks-b.chunks, "columns of row groups"
 		b.chunks += int(l.Size)
+	case l.Type == thrift.BINARY:
+		most, what = MaxDepth, "groups around a column"
 	case l.Type == thrift.I32:
 		most, what = 1000, "encodings of a column"
 	}

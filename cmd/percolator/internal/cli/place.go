@@ -25,7 +25,7 @@ import (
 func OpenPlace(ctx context.Context, location string) (_ backup.Store, closeStore func(), err error) {
 	if !strings.Contains(location, "://") {
 		if location == "" {
-			return nil, nil, Usagef("the place of the backup is empty")
+			return nil, nil, Usagef("the name of the place is empty")
 		}
 		return backup.Dir(location), func() {}, nil
 	}
@@ -34,10 +34,12 @@ func OpenPlace(ctx context.Context, location string) (_ backup.Store, closeStore
 		return nil, nil, Usagef("%s: %w", location, err)
 	}
 	switch {
-	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost"):
+	case strings.Contains(location, "#") || u.Scheme == "file" && u.RawQuery != "": // the path would end there
+		return nil, nil, Usagef("%s: in the path of a URL, # is %%23 and ? is %%3F", location)
+	case u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && u.Path != "":
 		return backup.Dir(u.Path), func() {}, nil
 	case u.Scheme != "gs" || u.Host == "":
-		return nil, nil, Usagef("%s: a backup is kept in a directory or in gs://BUCKET/PATH", location)
+		return nil, nil, Usagef("%s: neither a directory nor gs://BUCKET/PATH", location)
 	}
 	prefix := strings.Trim(u.Path, "/")
 	u.Path = ""

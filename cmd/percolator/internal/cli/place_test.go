@@ -30,3 +30,13 @@ func TestCreateInAPlace(t *testing.T) {
 		}
 	}
 }
+
+// What a URL would leave out of a path is refused: it would be another place.
+func TestPlacesThatAreNone(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{"", "gs://bucket/exports#1", "file:///exports#1", "file:///exports?1", "file://localhost", "gs:///exports", "s3://bucket/exports"} {
+		if place, _, err := OpenPlace(t.Context(), location); ExitCode(err) != ExitUsage {
+			t.Errorf("%s is %v, %v", location, place, err)
+		}
+	}
+}

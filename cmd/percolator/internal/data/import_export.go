@@ -17,6 +17,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/export"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -28,6 +29,7 @@ type exported struct {
 	manifest *export.Manifest
 	key      string // of the manifest
 	table    *formats.Table
+	keyCells int64 // values that a row of the export has and one of the table has not, or less than none
 }
 
 // isExport reports whether --from names a place rather than a file.
@@ -48,6 +50,9 @@ func (s *importSource) openExport(ctx context.Context, table *formats.Table) (ro
 	if e.manifest, name, err = export.ReadManifest(ctx, place); err == nil {
 		e.key, err = formats.ParseName(e.manifest.Key)
 	}
+	if err == nil && e.key != "" {
+		err = e.countKeys()
+	}
 	if err == nil {
 		err = e.look(ctx)
 	}
@@ -56,6 +61,25 @@ func (s *importSource) openExport(ctx context.Context, table *formats.Table) (ro
 		return nil, "", nil, fmt.Errorf("--from %s: %w", s.from, err)
 	}
 	return e.rows, name, closePlace, nil
+}
+
+// countKeys tells whether the exported table and this one store the row key as a column, too.
+func (e *exported) countKeys() error {
+	schema, err := admin.DecodeSchema(e.manifest.Schema)
+	if err != nil {
+		return err
+	}
+	from, err := formats.TableOf(schema, e.manifest.Table)
+	if err != nil {
+		return err
+	}
+	if from.StoresKey(e.key) {
+		e.keyCells++
+	}
+	if e.table.StoresKey(e.key) {
+		e.keyCells--
+	}
+	return nil
 }
 
 // look opens all files, where that takes no download.
@@ -88,9 +112,8 @@ func (e *exported) open(ctx context.Context, p export.Part) (f *partFile, err er
 	}
 	f = &partFile{file: r, unread: io.LimitReader(r, p.Bytes+1), of: p, sum: sha256.New()}
 	if file, local := r.(*os.File); local {
-		var stat fs.FileInfo
-		if stat, err = file.Stat(); err == nil && stat.Size() != p.Bytes {
-			err = f.wrongSize(stat.Size())
+		if f.stat, err = file.Stat(); err == nil && f.stat.Size() != p.Bytes {
+			err = f.wrongSize(f.stat.Size())
 		}
 	}
 	if err != nil {
@@ -103,7 +126,8 @@ func (e *exported) open(ctx context.Context, p export.Part) (f *partFile, err er
 // partFile is a file of an export that is open.
 type partFile struct {
 	file   io.ReadCloser
-	unread io.Reader // to a byte more than there should be
+	stat   fs.FileInfo // of a directory's, before it is read
+	unread io.Reader   // to a byte more than there should be
 	of     export.Part
 	sum    hash.Hash // of the rest
 }
@@ -129,11 +153,15 @@ func (f *partFile) whole(to io.Writer) error {
 // rowsOf reads a file that is as it was exported. Only lines of a bucket come before all of their
 // file has been read: whole has the last word.
 func (e *exported) rowsOf(f *partFile) (iter.Seq2[formats.Row, error], error) {
-	if _, local := f.file.(*os.File); local {
+	if file, local := f.file.(*os.File); local {
 		if err := f.whole(io.Discard); err != nil {
 			return nil, err
 		}
-		return e.onDisk(f)
+		rows, err := e.onDisk(f)
+		if err != nil {
+			return nil, err
+		}
+		return unchanged(file, f.stat, rows), nil
 	}
 	if format := e.manifest.Format; format != export.Parquet {
 		return lines(e.table, format, io.TeeReader(f.unread, f.sum), e.key)
@@ -213,7 +241,7 @@ func (e *exported) part(ctx context.Context, from exportedPlace, yield func(load
 		if read == 0 {
 			first = row.Key
 		}
-		read, values, last = read+1, values+int64(len(row.Cells)), row.Key
+		read, values, last = read+1, values+int64(len(row.Cells))+e.keyCells, row.Key
 		if read <= from.rows {
 			continue
 		}

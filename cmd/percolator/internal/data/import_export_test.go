@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gocloud.dev/blob/memblob"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/export"
 	"github.com/gopercolator/percolator/percolator/loader"
@@ -29,13 +33,58 @@ func TestRowsOfExport(t *testing.T) {
 	}
 }
 
+// An export in which the row key has a column's name fits a table that declares the column, and one
+// that does not.
+func TestExportIntoATableWithAColumnForTheKey(t *testing.T) {
+	t.Parallel()
+	name := percolator.ColumnSchema{Name: "name", Type: percolator.TypeString}
+	without := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Columns: []percolator.ColumnSchema{name}}}}
+	with := &percolator.Schema{Tables: []percolator.Table{{Name: "t", Columns: []percolator.ColumnSchema{name, {Name: "id", Type: percolator.TypeString}}}}}
+	for i, schemas := range [][2]*percolator.Schema{{without, without}, {without, with}, {with, without}, {with, with}} {
+		from, err := formats.TableOf(schemas[0], "t")
+		fixture.Must(t, err)
+		to, err := formats.TableOf(schemas[1], "t")
+		fixture.Must(t, err)
+		row := formats.Row{Key: "r", Cells: []formats.Cell{{Column: "name", Value: []byte("x")}}}
+		if schemas[0] == with {
+			row.Cells = append(row.Cells, formats.Cell{Column: "id", Value: []byte("r")})
+		}
+		b, _, err := from.AppendFlat(nil, "id", row)
+		fixture.Must(t, err)
+		n := export.Counts{Rows: 1, Values: int64(len(row.Cells)), Bytes: int64(len(b))}
+		manifest, err := json.Marshal(export.Manifest{
+			Version: 2, Table: "t", Format: export.JSONLines, Key: "id", Schema: admin.EncodeSchema(schemas[0]), Total: n,
+			Parts: []export.Part{{Name: "part-1", First: []byte("r"), Last: []byte("r"), SHA256: fmt.Sprintf("%x", sha256.Sum256(b)), Counts: n}},
+		})
+		fixture.Must(t, err)
+		s := importSource{from: t.TempDir()}
+		fixture.Must(t, backup.Dir(s.from).Put(t.Context(), "part-1", b))
+		fixture.Must(t, backup.Dir(s.from).Put(t.Context(), "manifest.json", manifest))
+		rows, _, closeSource, err := s.openExport(t.Context(), to)
+		fixture.Must(t, err)
+		got := 0
+		for item, err := range rows(t.Context(), loader.Position{}) {
+			if err != nil {
+				t.Errorf("%d: %v", i, err)
+				continue
+			}
+			got += len(item.Value.Cells)
+		}
+		if want := 1 + i%2; got != want {
+			t.Errorf("%d: %d values, want %d", i, got, want)
+		}
+		closeSource()
+	}
+}
+
 // An import of several files goes on behind each of its rows, and takes no file that has not what
 // the manifest says.
 func testRowsOfExport(t *testing.T, m export.Manifest) {
 	t.Helper()
 	format := m.Format
 	info, _ := catalog.New(&percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}).UserTable("t")
-	table, place := formats.NewTable(info), backup.Dir(t.TempDir())
+	table, dir := formats.NewTable(info), t.TempDir()
+	place := backup.Dir(dir)
 	m.Version, m.Table = 2, "t"
 	key, err := formats.ParseName(m.Key)
 	fixture.Must(t, err)
@@ -109,6 +158,18 @@ func testRowsOfExport(t *testing.T, m export.Manifest) {
 		if rest, _, err := read(e, from); err != nil || !slices.Equal(rest, keys[i+1:]) {
 			t.Errorf("behind row %d: %q, %v", i, rest, err)
 		}
+	}
+
+	// A file that changes behind its check.
+	var changed []error
+	for _, err := range e.rows(t.Context(), loader.Position{}) {
+		if changed = append(changed, err); err != nil {
+			break
+		}
+		fixture.Must(t, os.Chtimes(filepath.Join(dir, m.Parts[0].Name), time.Time{}, time.Unix(1, 0)))
+	}
+	if len(changed) != 3 || changed[2] == nil || !strings.Contains(changed[2].Error(), "changed while it was read") {
+		t.Errorf("%v", changed)
 	}
 
 	// A file of the right size that lacks a row or a value.

@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -73,11 +74,20 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	if s.isExport() {
 		return s.openExport(ctx, format)
 	}
+	read, name, closeSource, err := s.openRows(format)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return replay(read), name, closeSource, nil
+}
+
+// openRows opens the file to import, whose rows can be read again and again.
+func (s *importSource) openRows(t *formats.Table) (rows iter.Seq2[formats.Row, error], name string, closeFile func(), err error) {
 	file, stat, err := s.openFile()
 	if err != nil {
 		return nil, "", nil, err
 	}
-	read, err := rowsIn(format, s.format(), file, stat.Size(), s.key)
+	rows, err = rowsIn(t, s.format(), file, stat.Size(), s.key)
 	if err != nil {
 		_ = file.Close() // only read from
 		return nil, "", nil, fmt.Errorf("--from %s: %w", filepath.Base(s.from), err)
@@ -86,7 +96,25 @@ func (s *importSource) open(ctx context.Context, c *percolator.Client, table str
 	if s.key != "" {
 		name += fmt.Sprintf(" by %q", s.key)
 	}
-	return replay(read), name, func() { _ = file.Close() }, nil
+	return unchanged(file, stat, rows), name, func() { _ = file.Close() }, nil
+}
+
+// unchanged yields an error behind the rows of a file that somebody has written to.
+func unchanged(file *os.File, was os.FileInfo, rows iter.Seq2[formats.Row, error]) iter.Seq2[formats.Row, error] {
+	return func(yield func(formats.Row, error) bool) {
+		for row, err := range rows {
+			if !yield(row, err) {
+				return
+			}
+		}
+		is, err := file.Stat()
+		if err == nil && (is.Size() != was.Size() || !is.ModTime().Equal(was.ModTime())) {
+			err = errors.New("the file was changed while it was read")
+		}
+		if err != nil {
+			yield(formats.Row{}, err)
+		}
+	}
 }
 
 // openFile opens the file to import. An import that goes on reads it again, and opening a pipe

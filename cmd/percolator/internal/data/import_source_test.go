@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/formats"
@@ -13,6 +14,36 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/loader"
 )
+
+// A file that changes while it is read ends the import: its rows are neither those before nor those
+// after.
+func TestRowsOfAFileThatChanges(t *testing.T) {
+	t.Parallel()
+	info, _ := catalog.New(&percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}).UserTable("t")
+	for what, change := range map[string]func(path string) error{
+		"cut off":    func(path string) error { return os.Truncate(path, 7) },
+		"longer":     func(path string) error { return os.Truncate(path, 100) },
+		"of another": func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) },
+	} {
+		s := importSource{from: filepath.Join(t.TempDir(), "rows.csv")}
+		fixture.Must(t, os.WriteFile(s.from, []byte("row,a\nr,x\ns,y\n"), 0o600))
+		rows, _, closeFile, err := s.openRows(formats.NewTable(info))
+		fixture.Must(t, err)
+		var got []string
+		for row, err := range rows {
+			if err != nil {
+				row.Key = err.Error()
+			}
+			if got = append(got, row.Key); len(got) == 1 {
+				fixture.Must(t, change(s.from))
+			}
+		}
+		if !slices.Equal(got, []string{"r", "s", "the file was changed while it was read"}) {
+			t.Errorf("%s: %q", what, got)
+		}
+		closeFile()
+	}
+}
 
 // An import of a file goes on behind each of its rows; lines that cannot be read count for nothing.
 func TestRowsOfAFileBehindAPosition(t *testing.T) {
