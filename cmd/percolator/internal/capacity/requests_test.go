@@ -64,7 +64,7 @@ func TestModelAgainstEmulator(t *testing.T) {
 				fixture.Must(t, env.Client.Flush(fixture.Context(t)))
 				got := measured(env.FaultsOf(env.Client).Requests())
 				got.JournalRows = appended(t, env.FaultsOf(env.Client).JournalRequests())
-				if slow := time.Since(first) > journal.FirstLook; compare(t, w, got, slow && try < 5) {
+				if slow := time.Since(first) > journal.FirstLook; compare(t, w, got, slow, slow && try < 5) {
 					break
 				}
 				t.Log("the owner of the journal's stream may have looked at rows")
@@ -107,26 +107,27 @@ func measured(requests []percolatortest.Request) (n capacity.Requests) {
 }
 
 // compare allows requests that travel together to be fewer: how many do depends on what meets.
-// It reports whether they agree; again: if they do not, the caller tries once more.
-func compare(t *testing.T, w capacity.Workload, got capacity.Requests, again bool) (agree bool) {
+// Where it was slow the owner of the journal's stream reads beside them. It reports whether they
+// agree; again: if they do not, the caller tries once more.
+func compare(t *testing.T, w capacity.Workload, got capacity.Requests, slow, again bool) (agree bool) {
 	t.Helper()
 	model := w.Requests()
 	agree = true
 	for _, c := range []struct {
-		kind         string
-		model, got   float64
-		fewerIsRight bool
+		kind                      string
+		model, got                float64
+		fewerIsRight, moreIsRight bool
 	}{
-		{"timestamps", model.Timestamps, got.Timestamps, false},
-		{"ReadRows", model.ReadRows, got.ReadRows, false},
-		{"rows read", model.RowsRead, got.RowsRead, false},
-		{"CheckAndMutateRow", model.CheckAndMutateRow, got.CheckAndMutateRow, false},
-		{"MutateRows, at most", model.MutateRows, got.MutateRows, true},
-		{"rows mutated", model.RowsMutated, got.RowsMutated, false},
-		{"rows of the journal", model.JournalRows, got.JournalRows, w.Observers > 1}, // runs beside each other share rows
+		{"timestamps", model.Timestamps, got.Timestamps, false, slow},
+		{"ReadRows", model.ReadRows, got.ReadRows, false, slow},
+		{"rows read", model.RowsRead, got.RowsRead, false, slow},
+		{"CheckAndMutateRow", model.CheckAndMutateRow, got.CheckAndMutateRow, false, false},
+		{"MutateRows, at most", model.MutateRows, got.MutateRows, true, false},
+		{"rows mutated", model.RowsMutated, got.RowsMutated, false, false},
+		{"rows of the journal", model.JournalRows, got.JournalRows, w.Observers > 1, false}, // runs beside each other share rows
 	} {
 		t.Logf("%-20s model %6.0f, emulator %6.0f", c.kind, c.model, c.got)
-		if off := c.got - c.model; math.Abs(off) > 0.1*c.model && !(c.fewerIsRight && off < 0) {
+		if off := c.got - c.model; math.Abs(off) > 0.1*c.model && !(c.fewerIsRight && off < 0) && !(c.moreIsRight && off > 0) {
 			agree = false
 			if !again {
 				t.Errorf("%s: the model says %v, the emulator was sent %v", c.kind, c.model, c.got)
