@@ -134,7 +134,7 @@ func (c *Column) dictionaryPage(h *pageHeader, raw []byte) error {
 	switch {
 	case c.dict != nil:
 		return damaged("it has two dictionaries")
-	case e != format.Plain && e != format.PlainDictionary:
+	case e != format.Plain && e != plainDictionary:
 		return fmt.Errorf("its dictionary is encoded as %s, which is not supported", e)
 	}
 	if err := c.hold(int64(h.Size)); err != nil {

@@ -9,10 +9,13 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
+// plainDictionary is what older writers call places in a dictionary, and its values.
+const plainDictionary format.Encoding = 2
+
 // isReadable tells whether values of an encoding can be read.
 func isReadable(e format.Encoding) bool {
 	switch e {
-	case format.Plain, format.RLE, format.PlainDictionary, format.RLEDictionary, format.DeltaBinaryPacked, format.DeltaLengthByteArray, format.DeltaByteArray,
+	case format.Plain, format.RLE, plainDictionary, format.RLEDictionary, format.DeltaBinaryPacked, format.DeltaLengthByteArray, format.DeltaByteArray,
 		format.ByteStreamSplit:
 		return true
 	}
@@ -34,7 +37,7 @@ var booleans = parquet.BooleanType.NewDictionary(0, 2, encoding.BooleanValues([]
 func (c *Column) pageValues(e format.Encoding, b []byte, n int) (err error) {
 	c.at, c.places = 0, nil
 	switch {
-	case e == format.RLEDictionary || e == format.PlainDictionary:
+	case e == format.RLEDictionary || e == plainDictionary:
 		if c.dict == nil {
 			return damaged("its dictionary is missing")
 		}
