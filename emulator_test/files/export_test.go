@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -14,36 +13,18 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/gopercolator/percolator/internal/testing/fixture"
-	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/backup"
 	"github.com/gopercolator/percolator/percolator/export"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 // Arrow reads what an export writes, long values too.
 func TestArrowReadsExports(t *testing.T) {
 	t.Parallel()
-	env, ctx := percolatortest.New(t, schema), fixture.Context(t)
-	lines := linesOf(200)
+	lines, ctx := linesOf(200), fixture.Context(t)
 	long := bytes.Repeat([]byte("0123456789abcdef"), 3<<16) // 3 MiB
 	lines[7].Bytes, lines[7].Columns = long, map[string][]byte{"long": long}
-	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
-		for _, l := range lines {
-			row := l.row()
-			for _, c := range row.Cells {
-				if err := tx.Set(percolator.Cell{Table: "t", Row: row.Key, Column: c.Column}, c.Value); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}))
-	dir := t.TempDir()
-	m, err := export.Run(ctx, env.Client, backup.Dir(dir), export.Options{Table: "t", PartBytes: 4 << 20})
-	fixture.Must(t, err)
 	n := 0
-	for _, p := range m.Parts {
-		b, err := os.ReadFile(filepath.Join(dir, p.Name))
+	for _, name := range exported(t, lines, export.Options{PartBytes: 4 << 20}) {
+		b, err := os.ReadFile(name)
 		fixture.Must(t, err)
 		for _, got := range arrowRows(ctx, t, b) {
 			if want := fmt.Sprint(lines[n].Row, lines[n].Small, len(lines[n].Bytes), len(lines[n].Columns)); got != want {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,51 @@ func TestOnce(t *testing.T) {
 		}
 		for range read { // and may be broken off
 			break
+		}
+	}
+}
+
+// Of random keys, in order or not, whatever cannot be read among them, the first of each stays and
+// each later one is refused, in whatever pass.
+func TestOnceAtRandom(t *testing.T) {
+	t.Parallel()
+	unreadable := errors.New("unreadable")
+	for seed := range uint64(500) {
+		d := rand.New(rand.NewPCG(seed, 39))
+		keys := make([]string, d.IntN(40))
+		for i := range keys {
+			if keys[i] = fmt.Sprint(d.IntN(1 + d.IntN(60))); d.IntN(8) == 0 {
+				keys[i] = ""
+			}
+		}
+		if d.IntN(2) == 0 {
+			slices.Sort(keys)
+		}
+		rows := func(yield func(formats.Row, error) bool) {
+			for _, key := range keys {
+				var err error
+				if key == "" {
+					err = unreadable
+				}
+				if !yield(formats.Row{Key: key}, err) {
+					return
+				}
+			}
+		}
+		var repeated map[string]bool
+		for range 2 {
+			seen, n := map[string]bool{}, 0
+			for row, err := range once(t.Context(), rows, &repeated) {
+				switch key := keys[n]; {
+				case key == "" && !errors.Is(err, unreadable), key != "" && seen[key] != errors.Is(err, percolator.ErrInvalidArgument), err == nil && row.Key != key:
+					t.Fatalf("seed %d, row %d of %q: %q, %v", seed, n, keys, row.Key, err)
+				}
+				seen[keys[n]] = true
+				n++
+			}
+			if n != len(keys) {
+				t.Fatalf("seed %d: %d rows of %d", seed, n, len(keys))
+			}
 		}
 	}
 }
