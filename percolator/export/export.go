@@ -188,7 +188,10 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 	if m.Parts == nil {
 		m.Parts = []Part{}
 	}
-	return m, x.complete(ctx, m)
+	if err := x.complete(ctx, m); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // lookFor bounds how long a value of a column is looked for.
