@@ -37,10 +37,13 @@ func (b *badDayBenchmark) check() error {
 }
 
 const (
-	badDayShare     = 0.25        // of the greatest rate is offered: rows have few versions at first, and less fits later
-	badDayRetention = time.Minute // so that collection is part of the day
-	badDayGC        = 400         // percent, as processes of others have: all data is on this heap
+	badDayShare = 0.25 // of the greatest rate is offered: rows have few versions at first, and less fits later
+	badDayGC    = 400  // percent, as processes of others have: all data is on this heap
 )
+
+// retention is short, as collection is part of the day. Callers give up before their snapshots are
+// too old.
+func (b *badDayBenchmark) retention() time.Duration { return max(time.Minute, 2*b.Deadline) }
 
 // badDay is a run in progress.
 type badDay struct {
@@ -80,7 +83,7 @@ func startBadDay(ctx context.Context, b *badDayBenchmark) (*badDay, error) {
 	d.dial(ctx, d.at.Oracle)
 	d.sent.own = true
 	d.client = d.environment.client(ctx, percolator.Config{
-		Retention: badDayRetention, Bigtable: percolator.BigtableConfig{Connections: badDayConnections},
+		Retention: b.retention(), Bigtable: percolator.BigtableConfig{Connections: badDayConnections},
 	}, d.sent.option())
 	d.worker = opened(d.environment, func() (*observers.Worker, error) {
 		return observers.NewWorker(d.client, fig10Registry(), observers.Config{})
