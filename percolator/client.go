@@ -119,17 +119,19 @@ func (c *Client) Schema() *Schema { return c.e.Meta.Catalog.Load().Schema }
 // Stats returns the client's counters, read one after the other.
 func (c *Client) Stats() Stats { return c.e.Stats() }
 
-// Flush waits until phase two of everything committed before the call is done, or until ctx ends.
-// Phase two gives up a row that Bigtable has refused for 30 s: it logs the row and leaves its locks
-// to lock resolution. Such a row counts as done.
+// Flush waits until phase two of everything committed before the call is done, and for at most a
+// second more until workers in other processes were told of it, or until ctx ends. Phase two gives
+// up a row that Bigtable has refused for 30 s: it logs the row and leaves its locks to lock
+// resolution. Such a row counts as done.
 func (c *Client) Flush(ctx context.Context) error {
 	if err := retry.CheckContext(ctx); err != nil {
 		return err
 	}
-	return c.e.Bulk.Flush(ctx)
+	return c.e.Flush(ctx)
 }
 
-// Close finishes phase two, for at most 10 s when the store is down, and releases the connections.
+// Close finishes as Flush does, for at most 10 s when the store is down, and releases the
+// connections.
 // Lock resolution finishes the rest, so nothing is lost: an error of Close tells what was left to it
 // or not released, and needs no answer. Later calls return ErrClosed. A second Close does nothing.
 func (c *Client) Close() error {

@@ -3,6 +3,7 @@ package percolator_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -213,4 +214,70 @@ func TestDisableHints(t *testing.T) {
 	fixture.WantErr(t, err, tso.ErrUnsupported)
 	_, err = env.NewClient().Engine().Dispatch.AwaitNotifications(fixture.Context(t), question()) // an oracle that passes none on
 	fixture.WantErr(t, err, tso.ErrUnsupported)
+}
+
+// What was committed is told before Flush and Close return, also by a client that lived for one
+// commit.
+func TestFlushAndCloseHandOverHints(t *testing.T) {
+	t.Parallel()
+	env := hintEnv(t)
+	for _, end := range []struct {
+		name string
+		of   func(*percolator.Client) error
+	}{
+		{"Flush", func(c *percolator.Client) error { return c.Flush(fixture.Context(t)) }},
+		{"Close", (*percolator.Client).Close},
+	} {
+		for _, rows := range []int{1, 700} { // 700 take three requests
+			s := &hintService{want: true}
+			c := s.client(env, false)
+			_, err := c.Update(fixture.Context(t), func(_ context.Context, tx *percolator.Txn) error {
+				for i := range rows {
+					if err := tx.Set(percolator.Cell{Table: "hints", Row: fmt.Sprint(end.name, i), Column: "in"}, nil); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			fixture.Must(t, err)
+			fixture.Must(t, end.of(c))
+			if _, left := s.count(); left != rows {
+				t.Errorf("%s: %d of %d hints were left", end.name, left, rows)
+			}
+		}
+	}
+}
+
+// A service of hints that never answers holds nobody up for long.
+func TestFlushDoesNotWaitForASilentHintService(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		s := &silentHints{}
+		env := hintEnv(t)
+		c := env.NewClient(percolatortest.Configure(func(cfg *percolator.Config) { s.Oracle, cfg.Oracle = cfg.Oracle, s }))
+		setObserved(t, c, "r")
+		began := time.Now()
+		fixture.Must(t, c.Flush(fixture.Context(t)))
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Flush took %v", took)
+		}
+		began = time.Now()
+		fixture.Must(t, c.Close())
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// silentHints never answers.
+type silentHints struct{ tso.Oracle }
+
+func (*silentHints) LeaveHints(ctx context.Context, _ []coordination.Hint) ([]uint64, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (*silentHints) TakeHints(ctx context.Context, _ []uint64, _ int, _ time.Duration) ([]coordination.Hint, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

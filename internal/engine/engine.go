@@ -144,6 +144,18 @@ func (e *Engine) Start(oracle tso.Oracle) (err error) {
 	return nil
 }
 
+// hintsTimeout bounds how long a flush waits for hints: whoever misses one scans.
+const hintsTimeout = time.Second
+
+// Flush waits for phase two of everything committed so far, and until workers elsewhere were told.
+func (e *Engine) Flush(ctx context.Context) error {
+	err := e.Bulk.Flush(ctx)
+	ctx, cancel := context.WithTimeout(ctx, hintsTimeout)
+	defer cancel()
+	e.Dispatch.Hints.Flush(ctx)
+	return err
+}
+
 // Close finishes phase two, for at most closeTimeout, and releases what the engine holds. Only the
 // first call does, also while it has not returned.
 func (e *Engine) Close() (first bool, err error) {
@@ -152,7 +164,7 @@ func (e *Engine) Close() (first bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	err = e.Bulk.Flush(ctx)
+	err = e.Flush(ctx)
 	e.stopSettling()
 	e.settling.Wait()
 	e.owner.Close(ctx)

@@ -49,6 +49,9 @@ type hinter struct {
 	bytes   int                  // of their data
 	resting map[uint64]time.Time // refused topics, until when
 	silent  time.Time            // until when to leave alone a service that did not answer
+	taken   int64                // hints that leave has put into waiting
+	over    int64                // of them, those that were sent or given up
+	moved   chan struct{}        // closed when over grows
 	sending bool
 	closed  bool
 	senders sync.WaitGroup
@@ -57,7 +60,7 @@ type hinter struct {
 // NewHinter returns a hinter that does nothing if the oracle passes no hints on or DisableHints is
 // set.
 func NewHinter(cfg store.Settings, oracle tso.Oracle, count *telemetry.Counters) *hinter {
-	h := &hinter{count: count, name: cfg.Project + "\x00" + cfg.Instance, resting: map[uint64]time.Time{}}
+	h := &hinter{count: count, name: cfg.Project + "\x00" + cfg.Instance, resting: map[uint64]time.Time{}, moved: make(chan struct{})}
 	if !cfg.DisableHints {
 		h.service, _ = oracle.(coordination.Hints)
 	}
@@ -86,6 +89,7 @@ func (h *hinter) leave(ctx context.Context, hint coordination.Hint) bool {
 		return false
 	}
 	h.waiting = append(h.waiting, hint)
+	h.taken++
 	h.bytes += len(hint.Data)
 	if !h.sending {
 		h.sending = true
@@ -117,6 +121,29 @@ func (h *hinter) send(ctx context.Context) {
 		}
 		cancel()
 		h.rest(refused, err)
+		h.mu.Lock()
+		h.over = h.taken - int64(len(h.waiting))
+		close(h.moved)
+		h.moved = make(chan struct{})
+		h.mu.Unlock()
+	}
+}
+
+// Flush waits until every hint that was left so far is sent or given up, or ctx ends.
+func (h *hinter) Flush(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for all := h.taken; h.over < all; {
+		moved := h.moved
+		h.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
+		h.mu.Lock()
+		if ctx.Err() != nil {
+			return
+		}
 	}
 }
 
