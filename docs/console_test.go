@@ -43,7 +43,7 @@ import (
 // variables that it says should be exported are. So the page shows the usual ports and the test
 // takes free ones. What a command exports, later commands have.
 func TestConsoleBlocksPrintWhatPagesSay(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	programs := build(t)
 	var ran atomic.Int64

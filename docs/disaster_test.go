@@ -28,7 +28,7 @@ const standInDir = "GCLOUD_STAND_IN" // where the stand-in for gcloud keeps back
 // and a failover, on the tables and names that the terraform module makes. gcloud is this test's
 // binary (TestGcloudStandIn), terraform tells the tables that it plans for the production example.
 func TestDisasterRestore(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

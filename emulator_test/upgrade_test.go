@@ -122,7 +122,7 @@ func (u *upgrade) worker(c *percolator.Client) (w *observers.Worker, stop func()
 // clients make all kinds of transactions and some of them die, observers run, and what is old is
 // collected. What everybody saw is snapshot isolation, and no observer has missed a change.
 func TestUpgradeHistory(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testUpgradeHistory)
 }

@@ -133,8 +133,14 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 					errs = append(errs, fmt.Errorf("observers: observer %q: %w: the stored schema has no table %q, which it needs; percolator schema apply adds it", o.name, percolator.ErrSchemaMismatch, name))
 				}
 			}
+		case missing[o.table]:
 		case !hasTable(s, o.table):
-			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the stored schema has no table %q; percolator schema apply adds it", o.name, percolator.ErrSchemaMismatch, o.table))
+			missing[o.table] = true
+			hint := "percolator schema apply adds it"
+			if o.owned > 0 {
+				hint = "declare it, for a queue with queue.Table(), and percolator schema apply adds it"
+			}
+			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the stored schema has no table %q; %s", o.name, percolator.ErrSchemaMismatch, o.table, hint))
 		case !cov.observed[c]:
 			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the schema does not observe column %q of table %q", o.name, percolator.ErrSchemaMismatch, o.column, o.table))
 		}

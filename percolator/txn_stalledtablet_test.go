@@ -14,7 +14,7 @@ import (
 // has places, and more than may wait in the background. The transaction has committed: the caller
 // hears of it soon, and nothing is lost, also if the client closes then.
 func TestLargeCommitBesideAStalledTablet(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		env := fixture.NewEnv(t)

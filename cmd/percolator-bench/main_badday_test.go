@@ -3,11 +3,14 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short bad day has every fault, and nothing is lost, stuck or failed. Nothing is said about
 // times.
 func TestBenchBadDay(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	r := measured(t, "bad-day", "--short")
 	parts := r.Table("parts").Rows

@@ -5,10 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short benchmark has all three failures and loses nothing. Nothing is said about times.
 func TestBenchFig10(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	r := measured(t, "fig10", "--short", "--rate", "60", "--accounts", "100", "--outage", "500ms", "--after", "500ms",

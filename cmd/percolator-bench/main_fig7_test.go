@@ -5,11 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short benchmark delivers what it says, in both forms and as a chart. Nothing is said about
 // times.
 func TestBenchFig7(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	r := measured(t, "fig7", "--documents", "600", "--rates", "100,400", "--duration", "300ms", "--plot", charts)

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/report"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short benchmark delivers what it says, in both forms and as charts. Requests do not depend on
 // the machine; nothing is said about times.
 func TestBenchFig8(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	args := []string{"fig8", "--goroutines", "1,4", "--rows", "512", "--value", "64",

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/cmd/percolator-bench/internal/tpce"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short benchmark delivers what it says, in both forms and as charts, and the firms are in order.
 // Nothing is said about times.
 func TestBenchFig9(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	charts := filepath.Join(t.TempDir(), "charts")
 	args := []string{"fig9", "--short", "--cores", "1", "--customers", "10,120",

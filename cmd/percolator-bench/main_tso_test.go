@@ -3,10 +3,13 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // A short benchmark delivers what it says, in both forms. Nothing is said about times.
 func TestBenchTSO(t *testing.T) {
+	fixture.Slow(t)
 	t.Parallel()
 	args := []string{"tso", "--callers", "1,64", "--duration", "20ms", "--repeat", "1", "--offered", "1000", "--offered-callers", "8", "--total", "20000"}
 	r := measured(t, args...)

@@ -219,5 +219,9 @@ func TestObserversBackfillAndForget(t *testing.T) {
 	}
 	s.run(cli.ExitUsage, "observers", "forget", "docs", "in", "index")
 	s.run(cli.ExitUsage, "observers", "backfill", "docs", "in")
+	s.run(cli.ExitUsage, "observers", "backfill", "docs", "in", "indx") // which nobody runs: the command asks
+	if r := s.run(cli.ExitOK, "observers", "backfill", "docs", "in", "indx", "--yes"); !strings.Contains(r, "no worker runs indx now") {
+		t.Error(r)
+	}
 	s.run(cli.ExitFailure, "observers", "backfill", "docs", "out", "index")
 }

@@ -20,6 +20,9 @@ func TestVersionCommand(t *testing.T) {
 	if got := cl.must(cli.ExitOK, "version", "--short").out; got != v.Version+"\n" {
 		t.Errorf("--short prints %q", got)
 	}
+	if got := cl.must(cli.ExitOK, "--version").out; got != v.Version+"\n" {
+		t.Errorf("percolator --version prints %q", got)
+	}
 	cl.must(cli.ExitUsage, "version", "-o", "xml")
 	cl.must(cli.ExitUsage, "version", "now")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gopercolator/percolator/emulator_test/internal/simulation"
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 )
 
 // TestEditsFitTheLibrary: each edit finds its place in the library of the Go version in use.
@@ -20,9 +21,7 @@ func TestEditsFitTheLibrary(t *testing.T) {
 // 12 repetitions, beside each other, at most one differs from the first. All but three of what
 // processes do beside transactions is part of them.
 func TestSeedRepeatsAnEpisode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds a program of its own")
-	}
+	fixture.Slow(t)
 	f := &flags{seed: 77, size: 1000, scheduler: seeded, stuckAfter: 1 << 40}
 	f.buildOnly = filepath.Join(t.TempDir(), "program")
 	var err error

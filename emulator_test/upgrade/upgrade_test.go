@@ -37,7 +37,7 @@ type phase struct{ oracle, worker, collector programs }
 // snapshot isolation, no observer has missed a change, and the tables are as they must be. A
 // revision that refuses the other one fails the test with the error that it gives.
 func TestRollingUpgrade(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	now := ours(t)
 	if *revision == "" {
 		*work = cmp.Or(*work, fixture.Of[int64](60, 15))

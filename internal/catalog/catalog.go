@@ -133,7 +133,12 @@ func SetOf(names []string) map[string]bool {
 
 // UnknownTable is ErrSchemaMismatch for a table that the schema lacks.
 func (c *Catalog) UnknownTable(table string) error {
-	names := ordered.Map(c.Schema.Tables, func(t model.Table) string { return t.Name })
+	var names []string
+	for _, t := range c.Schema.Tables {
+		if names = append(names, t.Name); slices.ContainsFunc(t.Indexes, func(ix model.Index) bool { return ix.Name == table }) {
+			return unknownName{fmt.Errorf("percolator: table %q: %w: it is an index of table %q, which ScanIndex and percolator scan %s --index %s read", table, model.ErrSchemaMismatch, t.Name, t.Name, table)}
+		}
+	}
 	hint := text.DidYouMean(table, names...)
 	hint = cmp.Or(hint, "; percolator schema apply, or CreateSchema, adds it")
 	return unknownName{fmt.Errorf("percolator: table %.64q: %w: it is not in the schema%s", table, model.ErrSchemaMismatch, hint)}

@@ -149,7 +149,7 @@ func levelsOf(r Report) map[string]health.Level {
 // TestEveryLinePasses: on the strict stand-in, with disks, and within what was announced, which the
 // stand-in's side counts.
 func TestEveryLinePasses(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	s := newSite(t)
 	s.onDisks()

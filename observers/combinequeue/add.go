@@ -90,7 +90,7 @@ func (q *Queue[V]) Add(tx *percolator.Txn, key string, v V) error {
 		}
 		v = q.cfg.Combine(earlier, v)
 	} else if err := tx.Notify(percolator.Cell{Table: cell.Table, Row: slice, Column: foldColumn(bucket)}); err != nil {
-		return err
+		return sliced.Undeclared(err)
 	}
 	return cell.Set(tx, row, v)
 }

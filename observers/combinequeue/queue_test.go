@@ -404,6 +404,21 @@ func TestWhatIsRefused(t *testing.T) {
 	if err := e.queue.Add(tx, strings.Repeat("\x00", combinequeue.MaxKeyBytes/2+1), 1); !errors.Is(err, percolator.ErrTooLarge) {
 		t.Errorf("a long key: %v", err)
 	}
+	undeclared := config()
+	undeclared.Values.Table = "other"
+	other, err := combinequeue.New(undeclared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Add(tx, "k", 1); !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), "add queue.Table()") {
+		t.Errorf("a table that the schema lacks: %v", err)
+	}
+	r := observers.NewRegistry()
+	other.Observe(r, func(context.Context, *percolator.Txn, string, int64) error { return nil })
+	_, err = observers.NewWorker(e.client, r, observers.Config{})
+	if !errors.Is(err, percolator.ErrSchemaMismatch) || strings.Count(err.Error(), "has no table \"other\"") != 1 || !strings.Contains(err.Error(), "queue.Table()") {
+		t.Errorf("a worker for a table that the schema lacks: %v", err)
+	}
 	if err := e.queue.Add(tx, "k", 1); err != nil {
 		t.Errorf("after an error: %v", err)
 	}

@@ -47,7 +47,7 @@ func (q *Queue) Add(tx *percolator.Txn, key string, value []byte) error {
 		return tooLarge("the transaction has %d entries in the partition already", maxPerTxn)
 	}
 	if err := tx.Notify(percolator.Cell{Table: q.cfg.Table, Row: slice, Column: exportColumn(partition)}); err != nil {
-		return err
+		return sliced.Undeclared(err)
 	}
 	cell.Column = entryColumn(start, seq)
 	return tx.Set(cell, encodeValue(key, value))

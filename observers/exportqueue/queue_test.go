@@ -291,6 +291,13 @@ func TestWhatIsRefused(t *testing.T) {
 	if err := e.queue.Add(tx, "k", make([]byte, exportqueue.MaxValueBytes+1)); !errors.Is(err, percolator.ErrTooLarge) {
 		t.Errorf("a large value: %v", err)
 	}
+	other, err := exportqueue.New(exportqueue.Config{Table: "other", Name: "export"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Add(tx, "k", nil); !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), "add queue.Table()") {
+		t.Errorf("a table that the schema lacks: %v", err)
+	}
 	e.queueIn(tx, "k", "v")
 	e.commit(tx)
 	if err := e.queue.Add(tx, "k", nil); !errors.Is(err, percolator.ErrTxnDone) {

@@ -19,7 +19,7 @@ import (
 // the others anew (I27). In the restored instance collection finds them when they expire, though no
 // entry of a transaction leads there: the sweep that builds its journal announces them (J11).
 func TestValuesThatExpireAreRestored(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testValuesThatExpireAreRestored)
 }

@@ -10,7 +10,7 @@ import (
 // The last hour is kept however often pages are loaded: a page whose source is asked only for its
 // viewers hurries the poll, and so adds a sample.
 func TestHistoryHoldsAnHourWhilePagesAreLoaded(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	inBubble(t, 0, func(t *testing.T, h *Handler, _ *fakeSource) {
 		for i := range int(History/time.Minute) * 5 / 4 {
 			if i%30 == 0 { // a browser connects again after the limit of a stream

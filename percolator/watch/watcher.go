@@ -131,11 +131,11 @@ func open(ctx context.Context, client *percolator.Client, cfg Config) (*watcher,
 // checkNames refuses tables and columns that the schema does not have.
 func (w *watcher) checkNames() error {
 	for _, c := range w.cfg.Columns {
-		err := w.e.Meta.CheckTable(c.Table)
-		if err == nil && c.Name != "" {
-			err = w.e.Meta.CheckReadable(model.Cell{Table: c.Table, Row: "any", Column: c.Name})
+		var columns []string // none: all
+		if c.Name != "" {
+			columns = []string{c.Name}
 		}
-		if err != nil {
+		if err := w.e.Meta.CheckColumns(c.Table, columns); err != nil {
 			return err
 		}
 	}

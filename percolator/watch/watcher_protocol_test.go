@@ -422,7 +422,7 @@ var cleanRows = flag.Int("watch.clean", 5000, "how many clean rows a table has i
 
 // What a watcher reads is bounded by what changes, however many rows there are.
 func TestRequestsOfAWatcher(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

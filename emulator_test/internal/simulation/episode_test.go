@@ -90,7 +90,7 @@ var seeds []byte
 const replayed = 20 * time.Second
 
 func TestSeedsThatFailed(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	begun := time.Now()
 	for lines := bufio.NewScanner(bytes.NewReader(seeds)); lines.Scan() && (fixture.Everything() || time.Since(begun) < replayed); {
 		line, _, _ := bytes.Cut(lines.Bytes(), []byte("#"))

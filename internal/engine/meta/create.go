@@ -12,6 +12,7 @@ import (
 	"google.golang.org/api/option"
 
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
@@ -125,7 +126,7 @@ func openAdmin(ctx context.Context, project, instance string, opts []option.Clie
 	}
 	admin, err := bigtable.NewAdminClient(ctx, project, instance, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, retry.WithContext(ctx, store.Credentials(err)))
+		return nil, fmt.Errorf("percolator: admin client of %s/%s: %w", project, instance, retry.WithContext(ctx, emulatorhost.Credentials(err)))
 	}
 	return admin, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -142,18 +141,9 @@ func connect(ctx context.Context, project, instance string, cfg bigtable.ClientC
 	if err != nil {
 		stop()
 		end()
-		return nil, fmt.Errorf("percolator: bigtable client of %s/%s: %w", project, instance, retry.WithContext(ctx, Credentials(err)))
+		return nil, fmt.Errorf("percolator: bigtable client of %s/%s: %w", project, instance, retry.WithContext(ctx, emulatorhost.Credentials(err)))
 	}
 	return c, nil
-}
-
-// Credentials adds to an error of a client that finds no credentials what is missing where an
-// emulator was meant.
-func Credentials(err error) error {
-	if os.Getenv(emulatorhost.Bigtable) != "" || !strings.Contains(err.Error(), "could not find default credentials") {
-		return err
-	}
-	return fmt.Errorf("%w; for an emulator set %s, as percolator dev prints it", err, emulatorhost.Bigtable)
 }
 
 func (c *connection) table(name string) *bigtable.Table {

@@ -7,6 +7,7 @@ package sliced
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -56,6 +57,14 @@ func Table(name string, parts int, column func(part int) string) percolator.Tabl
 		}
 	}
 	return t
+}
+
+// Undeclared says how the table of a queue is declared, if that is what err is about.
+func Undeclared(err error) error {
+	if errors.Is(err, percolator.ErrSchemaMismatch) {
+		return fmt.Errorf("%w; it is the table of a queue: add queue.Table() to Schema.Tables", err)
+	}
+	return err
 }
 
 // Observe registers an observer for each part of t, of which one worker runs one at a time, and

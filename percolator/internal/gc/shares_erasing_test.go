@@ -242,7 +242,7 @@ var manyRows = flag.Int("collector.clean", 100_000, "how many clean rows there a
 // A cycle costs what has changed, not what the table holds: ten times the changes cost ten times
 // the rows and at most ten times the requests, ten times the clean rows cost nothing.
 func TestCollectionCostsTheChange(t *testing.T) {
-	fixture.Long(t)
+	fixture.Slow(t)
 	t.Parallel()
 	percolatortest.Bubble(t, testCollectionCostsTheChange)
 }

@@ -18,6 +18,7 @@ import (
 type walkFlags struct {
 	cli.QueryFlags
 	opts    admin.ObserverOptions
+	yes     bool
 	awaited bool // the command needs a worker that runs the observer
 }
 
@@ -33,6 +34,7 @@ type walkJSON struct {
 func (f *walkFlags) add(cmd *cobra.Command) {
 	f.QueryFlags.Add(cmd, cli.WalkTimeout)
 	cmd.Flags().BoolVar(&f.opts.DryRun, "dry-run", false, "only count the rows that would be changed")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	cmd.Flags().IntVar(&f.opts.RowsPerPage, "rows-per-page", 1000, "rows of one request")
 	cmd.Flags().DurationVar(&f.opts.Pause, "pause", 0, "pause between two pages, to leave room for others")
 }
@@ -43,8 +45,19 @@ type walk func(a *admin.Admin, ctx context.Context, table, column, observer stri
 // run is the RunE of a walk, with a bar on a terminal.
 func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) error {
 	return f.DataFlags.Run(func(ctx context.Context, cmd *cobra.Command, c *percolator.Client, args []string) error {
+		opts, out := f.opts, walkJSON{DryRun: f.opts.DryRun}
+		if f.awaited {
+			workers, err := look.RunningWorkers(ctx, c)
+			if err != nil {
+				return err
+			}
+			out.Running = new(slices.ContainsFunc(workers, func(w model.WorkerInfo) bool { return slices.Contains(w.Observers, args[2]) }))
+			certain := *out.Running || f.yes || opts.DryRun || !observes(c, args[0], args[1]) // the walk refuses that
+			if err := cli.Ask(ctx, cmd, certain, "No worker runs observer %s now. Notify for it?", args[2]); err != nil {
+				return err
+			}
+		}
 		bar, done := cli.WalkBar(cmd)
-		opts := f.opts
 		opts.Count, opts.Progress = bar != nil, bar
 		p, err := which(admin.New(c), ctx, args[0], args[1], args[2], opts)
 		done()
@@ -61,18 +74,17 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 		if err != nil {
 			return fmt.Errorf("after %d rows (the same command resumes there): %w", p.Rows, err)
 		}
-		out := walkJSON{Rows: p.Rows, Changed: p.Changed, Resumed: p.Resumed, DryRun: opts.DryRun}
-		if f.awaited {
-			workers, err := look.RunningWorkers(ctx, c)
-			if err != nil {
-				return err
-			}
-			out.Running = new(slices.ContainsFunc(workers, func(w model.WorkerInfo) bool { return slices.Contains(w.Observers, args[2]) }))
-			if !*out.Running {
-				text += fmt.Sprintf("; no worker runs %s now, and what is notified waits until one does", args[2])
-			}
+		out.Rows, out.Changed, out.Resumed = p.Rows, p.Changed, p.Resumed
+		if f.awaited && !*out.Running {
+			text += fmt.Sprintf("; no worker runs %s now, and what is notified waits until one does", args[2])
 		}
 		return f.Output.EmitText(cmd.OutOrStdout(), out, text)
+	})
+}
+
+func observes(c *percolator.Client, table, column string) bool {
+	return slices.ContainsFunc(c.Schema().Tables, func(t percolator.Table) bool {
+		return t.Name == table && (slices.Contains(t.Observed, column) || slices.Contains(t.Weak, column))
 	})
 }
 
@@ -88,15 +100,13 @@ func NewObserversBackfill() *cobra.Command {
 
 func NewObserversForget() *cobra.Command {
 	var f walkFlags
-	var yes bool
 	cmd := &cobra.Command{
 		Use: "forget TABLE COLUMN OBSERVER",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return cli.Ask(cmd.Context(), cmd, yes || f.opts.DryRun, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
+			return cli.Ask(cmd.Context(), cmd, f.yes || f.opts.DryRun, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
 		},
 		RunE: f.run("freed of their acknowledgments", (*admin.Admin).ForgetObserver),
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }

@@ -157,13 +157,15 @@ func NewSchemaDiff() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := f.output.Emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) { printPlan(w, plan) }); err != nil {
+				same := len(plan.Changes) == 0
+				if err := f.output.Emit(cmd.OutOrStdout(), newPlanJSON(plan), func(w io.Writer) {
+					if printPlan(w, plan); same {
+						_, _ = fmt.Fprintf(w, "no difference from the stored schema, version %d\n", plan.Stored.Version)
+					}
+				}); err != nil || same {
 					return err
 				}
-				if len(plan.Changes) > 0 {
-					return cli.Findings("%s differs from the stored schema: %s", args[0], cli.Counted(len(plan.Changes), "change"))
-				}
-				return nil
+				return cli.Findings("%s differs from the stored schema: %s", args[0], cli.Counted(len(plan.Changes), "change"))
 			})
 		},
 	}

@@ -50,7 +50,7 @@ type scanFlags struct {
 func (f *scanFlags) define(flags *pflag.FlagSet) {
 	f.rangeFlags.define(flags)
 	flags.StringVar(&f.index, "index", "", "read this index, by its values, which --prefix, --from and --to then mean")
-	flags.IntVar(&f.limit, "limit", 100, "how many cells at most; 0: all")
+	flags.IntVar(&f.limit, "limit", 100, "how many rows at most, or entries of an index; 0: all")
 	flags.BoolVar(&f.reverse, "reverse", false, "from the last row to the first, each with its columns in order; of an index, from the last value")
 }
 
@@ -89,8 +89,7 @@ func (f *scanFlags) values(schema *percolator.Schema, types cli.Types, table str
 	return f.rows() // ScanIndex says that there is none
 }
 
-// entries opens the stream. One entry more than the limit tells whether there are more; of rows
-// that have an entry there are no more than of entries.
+// entries opens the stream. One row more than the limit tells whether there are more.
 func (f *scanFlags) entries(ctx context.Context, r percolator.Scanner, schema *percolator.Schema, types cli.Types, table string, columns []string) (iter.Seq2[percolator.Entry, error], error) {
 	limit := 0
 	if f.limit > 0 {
@@ -123,7 +122,7 @@ func NewScan() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return showScan(cmd.OutOrStdout(), s, cli.TypesOf(c), entries, what.limit, f.Output)
+				return what.show(cmd.OutOrStdout(), s, cli.TypesOf(c), entries, f.Output)
 			})
 		}, cli.Reading),
 	}
@@ -133,15 +132,18 @@ func NewScan() *cobra.Command {
 	return cmd
 }
 
-func showScan(w io.Writer, r percolator.Reader, types cli.Types, entries iter.Seq2[percolator.Entry, error], limit int, output cli.Output) error {
+func (f *scanFlags) show(w io.Writer, r percolator.Reader, types cli.Types, entries iter.Seq2[percolator.Entry, error], output cli.Output) error {
 	var to entryWriter = &entryTable{w: w, types: types}
 	if output.IsJSON() {
 		to = &entryJSON{w: w, types: types, snapshot: int64(r.StartTimestamp())}
 	}
-	n := 0
+	rows, last := 0, ""
 	for e, err := range entries {
-		if err == nil && n == limit && limit > 0 {
-			return to.end(true)
+		if err == nil && (rows == 0 || f.index != "" || e.Cell.Row != last) {
+			if rows++; f.limit > 0 && rows > f.limit {
+				return to.end(true)
+			}
+			last = e.Cell.Row
 		}
 		if err == nil {
 			err = to.add(e)
@@ -149,7 +151,6 @@ func showScan(w io.Writer, r percolator.Reader, types cli.Types, entries iter.Se
 		if err != nil {
 			return errors.Join(err, to.cut())
 		}
-		n++
 	}
 	return to.end(false)
 }

@@ -26,7 +26,7 @@ func TestLongScan(t *testing.T) {
 			}
 		}
 	}
-	if err := showScan(&out, &percolator.Snapshot{}, untyped, entries, 0, cli.Output{}); err != nil {
+	if err := new(scanFlags).show(&out, &percolator.Snapshot{}, untyped, entries, cli.Output{}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 2*alignedLines+2 || strings.Count(out.String(), "ROW") != 1 {
@@ -36,7 +36,7 @@ func TestLongScan(t *testing.T) {
 		t.Errorf("a long value is not shown as %s", want)
 	}
 	broken := errors.New("broken off")
-	err := showScan(&out, &percolator.Snapshot{}, untyped, func(yield func(percolator.Entry, error) bool) { yield(percolator.Entry{}, broken) }, 0, cli.Output{Format: cli.JSON})
+	err := new(scanFlags).show(&out, &percolator.Snapshot{}, untyped, func(yield func(percolator.Entry, error) bool) { yield(percolator.Entry{}, broken) }, cli.Output{Format: cli.JSON})
 	if !errors.Is(err, broken) {
 		t.Errorf("a scan that fails: %v", err)
 	}
@@ -46,14 +46,14 @@ func TestLongScan(t *testing.T) {
 func TestScanBreaksOff(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	err := showScan(&out, nil, untyped, func(yield func(percolator.Entry, error) bool) {
+	err := (&scanFlags{limit: 100}).show(&out, nil, untyped, func(yield func(percolator.Entry, error) bool) {
 		for range 3 {
 			if !yield(percolator.Entry{Cell: percolator.Cell{Table: "t", Row: "r", Column: "c"}, Value: []byte("v")}, nil) {
 				return
 			}
 		}
 		yield(percolator.Entry{}, errors.New("broken"))
-	}, 100, cli.Output{})
+	}, cli.Output{})
 	if err == nil || strings.Count(out.String(), "\n") != 4 {
 		t.Errorf("%v; printed %q, want the three rows that were read", err, out.String())
 	}

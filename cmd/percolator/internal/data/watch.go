@@ -95,13 +95,24 @@ func (f *watchFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 	if at.Timestamp() == 0 {
 		return nil
 	}
-	next := "--since " + at.String()
-	if f.cfg.Name != "" {
-		next = "--name " + f.cfg.Name
-	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d changes up to %s; what follows: %s\n", n, cli.AtTime(at.Timestamp()), next)
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d changes up to %s; what follows: %s\n", n, cli.AtTime(at.Timestamp()), f.next(at))
 	return err
 }
+
+// next are the flags that go on after a position. One of many streams is too long to be copied:
+// after its timestamp alone the changes of one transaction may come again.
+func (f *watchFlags) next(at watch.Position) string {
+	switch position := at.String(); {
+	case f.cfg.Name != "":
+		return "--name " + f.cfg.Name
+	case len(position) > maxShownPosition && !f.query.Output.IsJSON():
+		return fmt.Sprintf("--since %d", at.Timestamp())
+	default:
+		return "--since " + position
+	}
+}
+
+const maxShownPosition = 160 // two lines of a terminal
 
 // watchPrinter prints a line for each change.
 type watchPrinter struct {

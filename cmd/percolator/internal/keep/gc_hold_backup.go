@@ -12,6 +12,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -42,7 +43,7 @@ func takeForBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 func awaitReplication(ctx context.Context, in cli.InstanceName, schema *percolator.Schema) (err error) {
 	a, err := bigtable.NewAdminClient(ctx, in.Project, in.Instance, cli.BigtableOptions(ctx)...)
 	if err != nil {
-		return err
+		return emulatorhost.Credentials(err)
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	for _, table := range append([]string{tso.BigtableTable}, catalog.AllTables(schema)...) {

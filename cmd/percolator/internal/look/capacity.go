@@ -36,8 +36,9 @@ func NewCapacity() *cobra.Command {
 	var f capacityFlags
 	var sources bool
 	cmd := &cobra.Command{
-		Use: "capacity",
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use: "capacity [FILE…]",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.files = append(f.files, args...)
 			in, workloads, err := f.read(cmd.Context())
 			if err != nil {
 				return err
@@ -45,6 +46,9 @@ func NewCapacity() *cobra.Command {
 			if sources {
 				text, err := yaml.Marshal(in)
 				return cmp.Or(err, output.EmitText(cmd.OutOrStdout(), in, strings.TrimSpace(string(text))))
+			}
+			if len(f.files)+len(f.set) == 0 {
+				return cli.Usagef("no workload: percolator capacity FILE, or --set rows=…; %s --help has examples", cmd.CommandPath())
 			}
 			var plans []*capacity.Plan
 			for _, w := range workloads {
@@ -61,7 +65,7 @@ func NewCapacity() *cobra.Command {
 	}
 	output.Add(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&f.files, "file", "f", nil, "YAML file with a workload, a column for each")
+	flags.StringArrayVarP(&f.files, "file", "f", nil, "as FILE")
 	flags.StringVar(&f.inputs, "inputs", "", "YAML file with prices and speeds that replace those of --sources")
 	flags.StringSliceVar(&f.set, "set", nil, "NAME=VALUE,… of the workload, or of a price or speed; wins against files")
 	flags.Float64SliceVar(&f.times, "times", []float64{1}, "a column for so many times the rows, changes and reads")

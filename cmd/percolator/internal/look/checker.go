@@ -15,6 +15,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/catalog"
+	"github.com/gopercolator/percolator/internal/emulatorhost"
 	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
@@ -68,7 +69,7 @@ func (x *checker) askTables(ctx context.Context) ([]checkedTable, error) {
 	}
 	admin, err := bigtable.NewAdminClient(ctx, x.flags.Project, x.flags.Instance, cli.BigtableOptions(ctx)...)
 	if err != nil {
-		return nil, err
+		return nil, emulatorhost.Credentials(err)
 	}
 	defer func() { _ = admin.Close() }()
 	g, gctx := errgroup.WithContext(ctx)
