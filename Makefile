@@ -40,7 +40,7 @@ BENCH_PROGRAM = $(BIN)/percolator-bench
 $(BENCH_PROGRAM):
 	@go build -C $(BENCH_MODULE) -o $(abspath $(BENCH_PROGRAM)) .
 
-# The short form of every benchmark; docs/BENCHMARKS.md has the figures of the long ones.
+# The short form of every benchmark; docs/internals/BENCHMARKS.md has the figures of the long ones.
 bench: $(BENCH_PROGRAM)
 	@for name in tso fig7 fig8 fig9 fig10 bad-day latency ops scale observers clumping goals; do \
 		echo "$(BENCH_PROGRAM) $$name --short"; \
@@ -89,7 +89,7 @@ FIRE ?= 10m
 fire:
 	go test -race -run 'TestOrderUnderFire$$' -v -timeout 2h -count 1 ./tso -fire $(FIRE)
 
-# Every rule of docs/PROTOCOL.md is broken once, and its test must fail. MUTANTS=-mutants.soak: the soaks must find it.
+# Every rule of docs/internals/PROTOCOL.md is broken once, and its test must fail. MUTANTS=-mutants.soak: the soaks must find it.
 MUTANTS ?= -mutants
 mutants:
 	go test ./emulator_test/mutants -v -timeout 3h -count 1 $(MUTANTS)

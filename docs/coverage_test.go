@@ -20,6 +20,7 @@ import (
 type exported struct {
 	pkg, name string
 	value     constant.Value // of a constant
+	doc       string
 }
 
 func (e exported) String() string { return e.pkg + "." + e.name }
@@ -45,6 +46,11 @@ func library(t *testing.T, prefix string) []exported {
 		t.Fatal(err)
 	}
 	// Of what model shares, percolator and admin have names for programs.
+	for i, e := range found {
+		if j := slices.IndexFunc(found, func(of exported) bool { return of.pkg == "model" && of.name == e.name }); e.value == nil && j >= 0 {
+			found[i].value = found[j].value
+		}
+	}
 	found = slices.DeleteFunc(found, func(e exported) bool {
 		return e.pkg == "model" && slices.ContainsFunc(found, func(of exported) bool {
 			return of.name == e.name && (of.pkg == "percolator" || of.pkg == "admin")
@@ -72,7 +78,7 @@ func names(t *testing.T, dir, prefix string) []exported {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+		parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,21 +88,25 @@ func names(t *testing.T, dir, prefix string) []exported {
 				continue
 			}
 			for _, s := range g.Specs {
-				found = append(found, declared(s.(*ast.ValueSpec), parsed.Name.Name, prefix, g.Tok)...)
+				found = append(found, declared(s.(*ast.ValueSpec), parsed.Name.Name, prefix, g)...)
 			}
 		}
 	}
 	return found
 }
 
-func declared(s *ast.ValueSpec, pkg, prefix string, tok token.Token) []exported {
+func declared(s *ast.ValueSpec, pkg, prefix string, g *ast.GenDecl) []exported {
 	var found []exported
 	for i, n := range s.Names {
 		if !strings.HasPrefix(n.Name, prefix) {
 			continue
 		}
-		e := exported{pkg: pkg, name: n.Name}
-		if tok == token.CONST && i < len(s.Values) {
+		doc := s.Doc.Text()
+		if !g.Lparen.IsValid() {
+			doc = g.Doc.Text()
+		}
+		e := exported{pkg: pkg, name: n.Name, doc: strings.Join(strings.Fields(doc), " ")}
+		if g.Tok == token.CONST && i < len(s.Values) {
 			e.value = valueOf(s.Values[i])
 		}
 		found = append(found, e)
@@ -164,8 +174,9 @@ func TestErrorsAreExplained(t *testing.T) {
 	}
 }
 
-// TestLimitsAreStated: each exported constant Max… of the library has its line in docs/LIMITS.md,
-// with its value as a number.
+// TestLimitsAreStated: a user finds each exported constant Max… of the library. Either a line of a
+// table in docs/LIMITS.md names it in its first cell and says its value as a number, or its comment
+// in go doc says what happens beyond it.
 func TestLimitsAreStated(t *testing.T) {
 	t.Parallel()
 	rows := tables(readPage(t, "docs/LIMITS.md"))
@@ -173,36 +184,38 @@ func TestLimitsAreStated(t *testing.T) {
 	if len(limits) < 15 {
 		t.Fatalf("found %d limits", len(limits))
 	}
-	numbers := regexp.MustCompile(`[\d,]+`)
-	for _, l := range limits {
-		r := rows["`"+l.String()+"`"]
-		if len(r) < 3 {
-			t.Errorf("docs/LIMITS.md has no line for `%s`", l)
-			continue
-		}
-		if l.value == nil {
-			continue // a function, or of other constants
-		}
-		want := l.value.ExactString()
-		if !slices.Contains(numbers.FindAllString(strings.ReplaceAll(r[1], ",", ""), -1), want) {
-			t.Errorf("docs/LIMITS.md says %q of %s, which is %s", r[1], l, want)
+	named := map[string]row{} // the lines of constants
+	for first, r := range rows {
+		for _, m := range regexp.MustCompile("`(\\w+\\.Max\\w+)`").FindAllStringSubmatch(first, -1) {
+			named[m[1]] = r
 		}
 	}
-	for first := range rows {
-		if name := strings.Trim(first, "`"); strings.Contains(name, ".Max") &&
-			!slices.ContainsFunc(limits, func(e exported) bool { return e.String() == name }) {
-			t.Errorf("docs/LIMITS.md has %s, which does not exist", name)
+	numbers := regexp.MustCompile(`[\d,]+`)
+	for _, l := range limits {
+		r := named[l.String()]
+		delete(named, l.String())
+		said := len(r) > 2 && r[2] != "" && numbers.MatchString(r[1])
+		if l.value != nil {
+			said = said && slices.Contains(numbers.FindAllString(strings.ReplaceAll(r[1], ",", ""), -1), l.value.ExactString())
 		}
+		// go doc shows a value that is a number, and the name of any other.
+		inDoc := strings.Contains(strings.ToLower(l.doc), "beyond it") && (l.value != nil || numbers.MatchString(l.doc))
+		if !said && !inDoc {
+			t.Errorf("neither a line of docs/LIMITS.md (%s) says the value of %s (%v), nor its comment what happens beyond it: %q", r, l, l.value, l.doc)
+		}
+	}
+	for name := range named {
+		t.Errorf("docs/LIMITS.md has %s, which does not exist", name)
 	}
 }
 
-// TestBoundsNameTheirTests: each line of the table of what grows in docs/LIMITS.md is complete, and
+// TestBoundsNameTheirTests: each line of the table of what grows in docs/internals/BOUNDS.md is complete, and
 // names tests that exist, or says that the size is fixed.
 func TestBoundsNameTheirTests(t *testing.T) {
 	t.Parallel()
 	named := regexp.MustCompile(`\[(Test\w+)\]\(([^)]+)\)`)
 	bounds := 0
-	for what, r := range tables(readPage(t, "docs/LIMITS.md")) {
+	for what, r := range tables(readPage(t, "docs/internals/BOUNDS.md")) {
 		if len(r) != 5 || what == "what" || strings.HasPrefix(what, "---") {
 			continue
 		}
@@ -212,7 +225,7 @@ func TestBoundsNameTheirTests(t *testing.T) {
 			t.Errorf("%q has no complete line", what)
 		}
 		for _, m := range found {
-			if source, err := os.ReadFile(m[2]); err != nil || !strings.Contains(string(source), "\nfunc "+m[1]+"(") {
+			if source, err := os.ReadFile(filepath.Join("internals", m[2])); err != nil || !strings.Contains(string(source), "\nfunc "+m[1]+"(") {
 				t.Errorf("%q: %s has no %s: %v", what, m[2], m[1], err)
 			}
 		}

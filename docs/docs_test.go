@@ -54,16 +54,18 @@ var (
 	assignments = regexp.MustCompile(`([a-z]+)(?:=("[^"]*"|\S+))?`)
 )
 
-// pages reads README.md, CONTRIBUTING.md and everything in docs.
+// pages reads README.md, CONTRIBUTING.md and everything in docs and docs/internals.
 func pages(t *testing.T) []*page {
 	t.Helper()
 	paths := []string{"README.md", "CONTRIBUTING.md", "emulator_test/README.md"}
-	found, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range found {
-		paths = append(paths, "docs/"+name)
+	for _, pattern := range []string{"*.md", "internals/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range found {
+			paths = append(paths, "docs/"+name)
+		}
 	}
 	var list []*page
 	for _, path := range paths {

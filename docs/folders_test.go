@@ -11,7 +11,7 @@ import (
 // folder there once, in order, and no other.
 func TestArchitectureListsTheFoldersOfInternal(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("ARCHITECTURE.md")
+	text, err := os.ReadFile("internals/ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func citingTests(t *testing.T) (found map[string][]string, all map[string]string
 					text.WriteString(c.Text())
 				}
 			}
-			link := fmt.Sprintf("[%s](%s)", f.Name.Name, path)
+			link := fmt.Sprintf("[%s](../%s)", f.Name.Name, path)
 			all[filepath.Dir(path)+" "+f.Name.Name] = link
 			for _, r := range citations(text.String()) {
 				found[r] = append(found[r], link)
@@ -94,7 +94,7 @@ func breakingMutants(t *testing.T, all map[string]string) (found, directed map[s
 			t.Fatalf("%s has no rule, or no test", path)
 		}
 		r, name := string(m[1]), strings.TrimSuffix(filepath.Base(path), ".patch")
-		found[r] = append(found[r], fmt.Sprintf("[%s](%s)", name, path))
+		found[r] = append(found[r], fmt.Sprintf("[%s](../%s)", name, path))
 		link, ok := all[filepath.Join(root, string(m[2]))+" "+string(m[3])]
 		if !ok {
 			t.Errorf("%s: there is no %s in %s", name, m[3], m[2])
@@ -108,7 +108,7 @@ func breakingMutants(t *testing.T, all map[string]string) (found, directed map[s
 // PROTOCOL.md says which.
 func TestInvariants(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("PROTOCOL.md")
+	page, err := os.ReadFile("internals/PROTOCOL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestInvariants(t *testing.T) {
 	if !*update {
 		t.Fatal("the table of tests and mutants in PROTOCOL.md is old; run with -update")
 	}
-	if err := os.WriteFile("PROTOCOL.md", []byte(before+head+rows.String()+"\n## "+after), 0o644); err != nil {
+	if err := os.WriteFile("internals/PROTOCOL.md", []byte(before+head+rows.String()+"\n## "+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

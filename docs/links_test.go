@@ -143,7 +143,7 @@ func TestEverythingIsInTheIndex(t *testing.T) {
 		t.Fatal(pictures, err)
 	}
 	for _, name := range pictures {
-		if !strings.Contains(shown, "]("+name+")") {
+		if !strings.Contains(shown, name+")") {
 			t.Errorf("no page shows %s", name)
 		}
 	}

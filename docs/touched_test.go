@@ -41,8 +41,8 @@ func TestArchitectureNamesWhatAChangeTouches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := read(t, "docs/ARCHITECTURE.md")
-	link := regexp.MustCompile(`\]\(\.\./([^)]*\.go)\)`)
+	text := read(t, "docs/internals/ARCHITECTURE.md")
+	link := regexp.MustCompile(`\]\(\.\./\.\./([^)]*\.go)\)`)
 	for change, files := range found {
 		row := regexp.MustCompile(`(?m)^\| ` + change + ` \| .*$`).FindString(text)
 		var named []string

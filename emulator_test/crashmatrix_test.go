@@ -16,7 +16,8 @@ import (
 // The crash matrix. A transaction writes a primary P and secondaries S1 and S2 in two tables. Every
 // request that it sends to the store and the oracle, from Begin to phase two, meets every fault
 // that a request or its sender can have; then somebody else comes along – a reader, a writer, a
-// worker – and in the end the stored cells must tell one story (docs/PROTOCOL.md, I1 to I18).
+// worker – and in the end the stored cells must tell one story (docs/internals/PROTOCOL.md, I1 to
+// I18).
 //
 // The requests are not listed anywhere: a run without faults records them, so a request that the
 // protocol adds enters the matrix by itself. What must be there afterwards is known twice: from the

@@ -80,7 +80,7 @@ func dirtyCells(ctx context.Context, store *bigtable.Client) (cells []string, er
 	return slices.Compact(cells), nil
 }
 
-// ackColumnOf is the qualifier of an acknowledgment (docs/PROTOCOL.md, "Cells").
+// ackColumnOf is the qualifier of an acknowledgment (docs/internals/PROTOCOL.md, "Cells").
 func ackColumnOf(observer, column string) string { return "\x00ack\x00" + observer + "\x00" + column }
 
 // heldUpByFlaky returns the number of stuck rows, those whose newest change observer steady has not

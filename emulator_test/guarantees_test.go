@@ -31,10 +31,10 @@ const guaranteeLockTTL = 2 * time.Second
 const enoughChanges = 500
 
 // TestGuarantees checks what is promised of notifications (section 2.4 of the paper;
-// docs/PROTOCOL.md, I10 to I13) while workers are killed at chosen requests, stopped and added at
-// random, and while writers die between their commit point and the cell that they changed. Nobody
-// reads but the workers. Then the tables tell what has happened: their raw records, and a record
-// that each run wrote in its own transaction.
+// docs/internals/PROTOCOL.md, I10 to I13) while workers are killed at chosen requests, stopped and
+// added at random, and while writers die between their commit point and the cell that they changed.
+// Nobody reads but the workers. Then the tables tell what has happened: their raw records, and a
+// record that each run wrote in its own transaction.
 //
 // It always uses the emulator in this process, whose rows do not flicker (see the documentation of
 // this package).

@@ -47,11 +47,11 @@ func (c *faultCounts) String() string {
 
 // injector decides at random what happens to the requests of one client.
 //
-// It stays within the model of docs/PROTOCOL.md (I14): no request is delivered later than its
-// sender could have sent it. Every request about a transaction has a deadline one lifetime after
-// the client first had something to send about it, at the earliest, so what is held is delivered
-// within four fifths of that. While a client is paused, what it has to send waits unseen, so
-// nothing is held for a lifetime after a pause.
+// It stays within the model of docs/internals/PROTOCOL.md (I14): no request is delivered later than
+// its sender could have sent it. Every request about a transaction has a deadline one lifetime
+// after the client first had something to send about it, at the earliest, so what is held is
+// delivered within four fifths of that. While a client is paused, what it has to send waits unseen,
+// so nothing is held for a lifetime after a pause.
 type injector struct {
 	lifetime time.Duration
 	counts   *faultCounts

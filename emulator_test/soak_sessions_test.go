@@ -13,7 +13,7 @@ import (
 
 // soakSessions keeps the sessions of a soak's clients, and keeps them badly: sometimes it does not
 // answer, and sometimes it says that a session has ended which has not. That must cost transactions
-// and nothing else (docs/PROTOCOL.md, "Sessions").
+// and nothing else (docs/internals/PROTOCOL.md, "Sessions").
 type soakSessions struct {
 	counts *faultCounts
 

@@ -11,9 +11,9 @@ import (
 
 // attemptAcknowledged runs one observer for those of the observed cells whose newest change it has
 // not acknowledged. At most one of several concurrent runs for a change commits, because all of
-// them write the acknowledgment (docs/PROTOCOL.md, I12). Once nothing is left to do for a cell up
-// to the run's start timestamp, notifications up to there are erased (I13): by the mutation that
-// commits the last acknowledgment, or here if another worker was faster.
+// them write the acknowledgment (docs/internals/PROTOCOL.md, I12). Once nothing is left to do for a
+// cell up to the run's start timestamp, notifications up to there are erased (I13): by the mutation
+// that commits the last acknowledgment, or here if another worker was faster.
 func (w *Worker) attemptAcknowledged(ctx context.Context, r *run) []outcome {
 	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// MaxBatchCells is the most that [MaxCells] allows.
+// MaxBatchCells is the most that [MaxCells] allows. Beyond it NewWorker returns ErrInvalidArgument.
 const MaxBatchCells = 1000
 
 // defaultMaxCells is the largest batch without MaxCells.

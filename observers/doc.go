@@ -16,9 +16,9 @@
 //
 // # What is guaranteed
 //
-//   - At most one run of an observer commits for each change of an observed cell (docs/PROTOCOL.md,
-//     I12). The run and its acknowledgment are one transaction: if it does not commit, it has no
-//     effect and the worker calls the observer again.
+//   - At most one run of an observer commits for each change of an observed cell
+//     (docs/internals/PROTOCOL.md, I12). The run and its acknowledgment are one transaction: if it
+//     does not commit, it has no effect and the worker calls the observer again.
 //   - An observer eventually runs for every change, even if the writer or a worker dies at any
 //     moment, as long as some worker runs and the observer does not fail for good.
 //   - One run may handle several changes of a cell. It then sees the newest ("message collapsing").
@@ -47,10 +47,10 @@
 // an operator calls [Retry] or [Drop] ("percolator notify" on the command line). A worker that
 // learns of the old notification late still makes one series of attempts. [ListParked] lists parked
 // cells and reasons. The notification stays in the table, so a worker that dies while it parks a
-// cell loses nothing (docs/PROTOCOL.md, I19). A parked cell does not delay other cells. It delays
-// the cell's other observers only while it runs: a worker runs the observers of one cell in
-// sequence. The lock of another transaction, which may have died, parks nothing: the worker tries
-// until it is gone.
+// cell loses nothing (docs/internals/PROTOCOL.md, I19). A parked cell does not delay other cells.
+// It delays the cell's other observers only while it runs: a worker runs the observers of one cell
+// in sequence. The lock of another transaction, which may have died, parks nothing: the worker
+// tries until it is gone.
 //
 // An observer whose runs cause each other without end fails nothing: the worker warns of it and
 // slows it down ([Registry.Observe]).
@@ -128,7 +128,7 @@
 // deregister, shares overlap or leave gaps for a moment. The others take over a dead worker's share
 // when its session or lease (30 s) has ended and they have read the list, which takes up to 10 s
 // more. Correctness does not depend on any of this. Partition saves reads of the same rows, but the
-// share of a slow worker waits longer: docs/BENCHMARKS.md.
+// share of a slow worker waits longer: docs/internals/BENCHMARKS.md.
 //
 // # What an idle worker costs
 //

@@ -135,7 +135,7 @@ func TestOverdueIsRunForByAnyWorker(t *testing.T) {
 }
 
 // What a client has left behind whose session has ended is lost for certain, and nobody waits for
-// it (docs/OBSERVERS.md), whichever worker owns it.
+// it (docs/internals/ARCHITECTURE.md), whichever worker owns it.
 func TestLostForCertainIsNotLeftToAnOwner(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testLostForCertainIsNotLeftToAnOwner)

@@ -104,7 +104,7 @@ func Drop(ctx context.Context, c *percolator.Client, p Parked) error {
 // The store learns it before the queue: a worker that dies in between loses nothing, and one whose
 // request fails tries the observer again. An observer that is done while another one is parked is
 // recorded as well; otherwise every scan would look at it because of the remaining notification,
-// and one of a weak column would run again (docs/PROTOCOL.md, I19).
+// and one of a weak column would run again (docs/internals/PROTOCOL.md, I19).
 func (w *Worker) record(ctx context.Context, j job, out outcome) outcome {
 	w.heedRepairs(ctx)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// MaxNameBytes is the longest name of an observer in bytes, which are UTF-8. The name is part of the
-// acknowledgment column's name, and of metrics.
+// MaxNameBytes is the longest name of an observer in bytes, which are UTF-8. The name is part of
+// the acknowledgment column's name, and of metrics. Beyond it NewWorker returns ErrInvalidArgument.
 const MaxNameBytes = 64
 
 // maxOfColumn is how many observers a column may have: each has columns in the rows of the column's
@@ -182,8 +182,8 @@ func (o *observer) validate() error {
 	return fmt.Errorf("observers: observer %q: %w: %s", o.name, percolator.ErrInvalidArgument, wrong)
 }
 
-// defaultTimeout equals the lifetime of a transaction's requests (docs/PROTOCOL.md, I14): a longer
-// run could hardly commit.
+// defaultTimeout equals the lifetime of a transaction's requests (docs/internals/PROTOCOL.md, I14):
+// a longer run could hardly commit.
 const defaultTimeout = 30 * time.Second
 
 type options struct {

@@ -6,9 +6,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// A repair (docs/PROTOCOL.md, I24) removes the acknowledgments of runs, and notifies their cells
-// again. A worker that lives through it must not believe what it remembers of these runs: it would
-// erase the notifications.
+// A repair (docs/internals/PROTOCOL.md, I24) removes the acknowledgments of runs, and notifies
+// their cells again. A worker that lives through it must not believe what it remembers of these
+// runs: it would erase the notifications.
 
 // heedRepairs makes the queue forget the runs that a repair may have removed. Without knowledge of
 // percolator_meta nothing is lost: neither is a notification erased then, nor a state stored.

@@ -148,7 +148,7 @@ func (w *Worker) enqueueFound(ctx context.Context, n model.Notification, stored 
 // resolveStranded resolves the locks in rows that are past their time to live, and returns how
 // many. A crash between the commit point and a secondary leaves an observed cell without its
 // notification. The roll-forward writes the notification in the mutation of the write record
-// (docs/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
+// (docs/internals/PROTOCOL.md, I10), and the client then dispatches it. No reader is needed.
 //
 // ResolveLock judges whether a transaction is dead. The time to live only avoids asking about every
 // commit in flight.

@@ -14,7 +14,7 @@ import (
 // attemptWeak runs one observer for weak notifications, which have no acknowledgment. When all
 // observers of the column have committed for a cell, it erases notifications up to the earliest of
 // their start timestamps. That loses nothing, because a later notification has a later timestamp
-// (docs/PROTOCOL.md, I11). A crash before that makes all of them run again.
+// (docs/internals/PROTOCOL.md, I11). A crash before that makes all of them run again.
 func (w *Worker) attemptWeak(ctx context.Context, r *run) []outcome {
 	outs, cells := r.all(outcome{}), cellsOf(r.attempt)
 	left, err := w.recheck(ctx, r, cells, outs)

@@ -1,7 +1,7 @@
 // Package percolator runs multi-row ACID transactions on Google Cloud Bigtable. It implements the
 // protocol of "Large-scale Incremental Processing Using Distributed Transactions and Notifications"
-// (Peng and Dabek, OSDI 2010). Comments cite the sections of that paper; docs/PROTOCOL.md describes
-// precisely what this module builds, with numbered invariants (I1, I2, …).
+// (Peng and Dabek, OSDI 2010). Comments cite the sections of that paper; docs/internals/PROTOCOL.md
+// describes precisely what this module builds, with numbered invariants (I1, I2, …).
 //
 // # Transactions
 //

@@ -2,6 +2,7 @@ package terraform_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -151,56 +152,35 @@ func TestServerFlags(t *testing.T) {
 
 var declared = regexp.MustCompile(`(?m)^(variable|output) "([a-z_]+)" \{\n  description = "(.+)"$`)
 
-// The README has a row for every variable and output, with the description's words, and none for
-// what does not exist.
-func TestReadmeHasInputsAndOutputs(t *testing.T) {
+// The README names every variable and output, and none that does not exist, in bold what is required.
+// The module describes each.
+func TestReadmeNamesInputsAndOutputs(t *testing.T) {
 	t.Parallel()
-	want := map[string]string{}
-	for _, kind := range []string{"variables.tf", "outputs.tf"} {
-		text := read(t, kind)
-		found := declared.FindAllStringSubmatch(text, -1)
-		if n := len(regexp.MustCompile(`(?m)^(variable|output) "`).FindAllString(text, -1)); n != len(found) || n == 0 {
-			t.Errorf("%s: %d of %d have a description in the first line", kind, len(found), n)
-		}
-		for _, m := range found {
-			want[m[1]+" "+m[2]] = strings.ReplaceAll(m[3], `\"`, `"`)
-		}
-	}
 	readme := read(t, "README.md")
-	got := map[string]string{}
-	for section, kind := range map[string]string{"### Inputs\n": "variable", "### Outputs\n": "output"} {
-		_, text, found := strings.Cut(readme, section)
+	for section, file := range map[string]string{"### Inputs\n": "variables.tf", "### Outputs\n": "outputs.tf"} {
+		text := read(t, file)
+		want := map[string]string{} // by name
+		for _, block := range regexp.MustCompile(`(?ms)^(?:variable|output) "([a-z_]+)" \{\n(.*?)^\}`).FindAllStringSubmatch(text, -1) {
+			if file == "variables.tf" && !regexp.MustCompile(`(?m)^  default +=`).MatchString(block[2]) {
+				want[block[1]] = "**"
+			} else {
+				want[block[1]] = ""
+			}
+		}
+		if described := len(declared.FindAllString(text, -1)); described != len(want) || described == 0 {
+			t.Errorf("%s: %d of %d have a description in the first line", file, described, len(want))
+		}
+		_, part, found := strings.Cut(readme, section)
 		if !found {
 			t.Fatalf("no section %q", section)
 		}
-		text, _, _ = strings.Cut(text, "\n#")
-		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|(?:[^|\n]*\\|)? ([^|\n]+) \\|$").FindAllStringSubmatch(text, -1) {
-			got[kind+" "+m[1]] = m[2]
+		part, _, _ = strings.Cut(part, "\n#")
+		got := map[string]string{}
+		for _, m := range regexp.MustCompile("(\\*?\\*?)`([a-z_]+)`").FindAllStringSubmatch(part, -1) {
+			got[m[2]] = m[1]
 		}
-	}
-	for name, description := range want {
-		if got[name] != description {
-			t.Errorf("%s: the README says %q, the module %q", name, got[name], description)
-		}
-	}
-	for name := range got {
-		if _, ok := want[name]; !ok {
-			t.Errorf("the README has a %s, the module has not", name)
-		}
-	}
-}
-
-// Defaults in the README are those of the module.
-func TestReadmeHasDefaults(t *testing.T) {
-	t.Parallel()
-	readme := read(t, "README.md")
-	for _, block := range regexp.MustCompile(`(?ms)^variable "([a-z_]+)" \{\n(.*?)^\}`).FindAllStringSubmatch(read(t, "variables.tf"), -1) {
-		value := "required"
-		if m := regexp.MustCompile(`(?m)^  default +=[ ]+(.+)$`).FindStringSubmatch(block[2]); m != nil {
-			value = "`" + m[1] + "`"
-		}
-		if row := fmt.Sprintf("| `%s` | %s |", block[1], value); !strings.Contains(readme, row) {
-			t.Errorf("the README lacks %q", row)
+		if !maps.Equal(got, want) {
+			t.Errorf("%s has %q, the README %q", file, want, got)
 		}
 	}
 }

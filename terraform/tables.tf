@@ -4,7 +4,7 @@
 # Only the journal, of whose cells the newest version counts, has a google_bigtable_gc_policy. An age policy compares a cell's timestamp, which
 # is the oracle's, with the wall clock, and a count of versions knows nothing of transactions:
 # either would erase locks, records of commits or data that a snapshot still needs
-# (docs/PROTOCOL.md). The collector in the workers removes what is old. The cells of percolator_meta
+# (docs/internals/PROTOCOL.md). The collector in the workers removes what is old. The cells of percolator_meta
 # have one version each.
 
 module "tables" {

@@ -159,7 +159,7 @@ variable "storage_target" {
 }
 
 variable "backup_days" {
-  description = "Days for which Bigtable keeps the backup that it makes of every table once a day. 0: none. They are for a lost cluster or table; docs/BACKUP.md says what else a restore takes."
+  description = "Days for which Bigtable keeps the backup that it makes of every table once a day. 0: none. They are for a lost cluster or table; docs/DISASTER.md says what else a restore takes."
   type        = number
   default     = 7
 

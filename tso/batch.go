@@ -107,8 +107,8 @@ type shard struct {
 }
 
 // batcher collects callers in batches. A batch takes callers until it is sent or full: the client
-// asks for a timestamp after all callers that get one of that request have asked (docs/PROTOCOL.md,
-// I1).
+// asks for a timestamp after all callers that get one of that request have asked
+// (docs/internals/PROTOCOL.md, I1).
 type batcher struct {
 	shards []shard
 	here   sync.Pool // of *shard: the one of the processor that the caller runs on

@@ -1,8 +1,8 @@
 // Package tso is the timestamp oracle of Percolator (section 2.3 of the paper).
 //
 // Every transaction asks the oracle for a start timestamp and, when it commits, for a commit
-// timestamp. The protocol needs one promise (docs/PROTOCOL.md, I1): a timestamp is greater than
-// every timestamp that any client received before it was requested.
+// timestamp. The protocol needs one promise (docs/internals/PROTOCOL.md, I1): a timestamp is
+// greater than every timestamp that any client received before it was requested.
 //
 // # How the oracle keeps the promise
 //
@@ -49,7 +49,8 @@
 //   - When the clock jumps forward, timestamps follow at once. The new time lies beyond the window,
 //     or the end of the lease, so the next requests wait for one write to the store and fail if the
 //     write fails. The jump ages all locks: other transactions may roll back those that hold them,
-//     and retention runs out earlier. It costs work, never correctness (docs/PROTOCOL.md, I8, I16).
+//     and retention runs out earlier. It costs work, never correctness
+//     (docs/internals/PROTOCOL.md, I8, I16).
 //   - A change of leader jumps ahead by up to a window, because the rest of the old window is
 //     skipped. Keep the window well below the time that locks live.
 //
@@ -70,8 +71,8 @@ import (
 // Use a [Client] in production. A [Server] in the same process is an Oracle as well.
 type Oracle interface {
 	// Next returns a timestamp that is greater than every timestamp that any caller in the system
-	// received from a call that finished before this one started (docs/PROTOCOL.md, I1). No
-	// timestamp is returned twice.
+	// received from a call that finished before this one started (docs/internals/PROTOCOL.md, I1).
+	// No timestamp is returned twice.
 	//
 	// Next fails at the latest when ctx ends; the error then satisfies errors.Is with ctx.Err(). It
 	// is safe for concurrent use.

@@ -20,7 +20,8 @@ import (
 	"github.com/gopercolator/percolator/tso/tsopb"
 )
 
-// MaxBatch, 65,536, is how many timestamps one call can ask for. More: ErrInvalidArgument.
+// MaxBatch, 65,536, is how many timestamps one call can ask for. Beyond it a call returns
+// ErrInvalidArgument; clients make several calls.
 const MaxBatch = 1 << 16
 
 // Bounds of the gRPC server. A request is a few bytes; the largest asks for 1,000 sessions.

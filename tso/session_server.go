@@ -182,7 +182,7 @@ func (l *liveness) wait() { l.running.Wait() }
 // do calls f with what this server keeps as the leader. It checks that the server leads, by its own
 // clocks, before f, because f may write to the store, and after, because a process that was stopped
 // in between could know less than its successor. Correctness does not need the checks
-// (docs/PROTOCOL.md, I8); they spare others work.
+// (docs/internals/PROTOCOL.md, I8); they spare others work.
 func (l *liveness) do(f func(t *tenure) error) error {
 	t := l.current.Load()
 	if err := l.check(t); err != nil {

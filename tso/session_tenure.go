@@ -420,7 +420,7 @@ func ownerOf(ctx context.Context) string {
 }
 
 // newSessionID returns an id that no one can guess, because without an identity the id suffices to
-// end the session. It is short, because every lock contains it (docs/PROTOCOL.md, Cells).
+// end the session. It is short, because every lock contains it (docs/internals/PROTOCOL.md, Cells).
 func newSessionID(owner string) string {
 	random := uuid.New()
 	id := random[:]

@@ -18,16 +18,16 @@ const (
 	epochUnix = 1735689600
 )
 
-// MaxTimestamp is the last timestamp that can be issued, in May 2096. A cell's timestamp in
-// Bigtable is the [Timestamp] × 1000, because Bigtable keeps only multiples of 1,000 µs
-// (docs/PROTOCOL.md, I18), and the exclusive bound of a filter that includes ts is (ts+1) × 1000.
-// Both fit an int64 up to this timestamp.
+// MaxTimestamp is the last timestamp that can be issued, in May 2096. Beyond it an oracle returns
+// ErrExhausted. A cell's timestamp in Bigtable is the [Timestamp] × 1000, because Bigtable keeps
+// only multiples of 1,000 µs (docs/internals/PROTOCOL.md, I18), and the exclusive bound of a filter
+// that includes ts is (ts+1) × 1000. Both fit an int64 up to this timestamp.
 const MaxTimestamp Timestamp = math.MaxInt64/1000 - 1
 
 // Timestamp is a moment in the order of all transactions: a number of ticks of 1/4096 ms since
 // 2025-01-01T00:00:00Z, in an int64. It is close to the clock, so it can express the age of a lock
 // or the time of a snapshot, but it promises only order: an [Oracle] issues strictly increasing
-// timestamps (section 2.3 of the paper; docs/PROTOCOL.md, I1).
+// timestamps (section 2.3 of the paper; docs/internals/PROTOCOL.md, I1).
 //
 // 0 means "none" and is never issued. Neither are negative values, which stand for times before
 // 2025 in the arithmetic of Time and Sub.

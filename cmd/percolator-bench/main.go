@@ -1,5 +1,5 @@
 // Command percolator-bench measures Percolator: the figures of the paper, the oracle, observers,
-// and the goals of docs/BENCHMARKS.md, which explains what each benchmark means.
+// and the goals of docs/internals/BENCHMARKS.md, which explains what each benchmark means.
 package main
 
 import (

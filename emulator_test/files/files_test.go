@@ -223,13 +223,14 @@ func versionOf(t testing.TB, file []byte) string {
 	return ""
 }
 
-// named are the encodings by the words of docs/DATA.md. Levels and booleans have others beside.
+// named are the encodings by the words of docs/internals/FORMATS.md. Levels and booleans have
+// others beside.
 var named = []struct{ word, encoding string }{
 	{"plain", "PLAIN"}, {"dictionary", "RLE_DICTIONARY"}, {"dictionary", "PLAIN_DICTIONARY"}, {"delta", "DELTA_BYTE_ARRAY"}, {"delta", "DELTA_BINARY_PACKED"},
 	{"delta of lengths", "DELTA_LENGTH_BYTE_ARRAY"}, {"byte stream split", "BYTE_STREAM_SPLIT"},
 }
 
-// String is the columns of the table in docs/DATA.md.
+// String is the columns of the table in docs/internals/FORMATS.md.
 func (f features) String() string {
 	var words []string
 	for _, n := range named {
@@ -258,8 +259,8 @@ func (f form) check(t testing.TB, file []byte) {
 
 const groupRows = 250 // of a row group
 
-// TestEveryFormIsRead reads files of each writer, and compares the values. docs/DATA.md has its
-// table.
+// TestEveryFormIsRead reads files of each writer, and compares the values.
+// docs/internals/FORMATS.md has its table.
 func TestEveryFormIsRead(t *testing.T) {
 	t.Parallel()
 	lines := linesOf(600)

@@ -16,7 +16,7 @@ import (
 
 var (
 	modules = flag.String("files.node", "", "a directory into which npm has installed hyparquet, hyparquet-compressors, hyparquet-writer and @duckdb/node-api")
-	update  = flag.Bool("update", false, "rewrite the table of docs/DATA.md")
+	update  = flag.Bool("update", false, "rewrite the table of docs/internals/FORMATS.md")
 )
 
 // node runs a script beside what npm has installed, and returns what it prints.
@@ -77,10 +77,10 @@ func TestEveryFormOfNodeIsRead(t *testing.T) {
 	}
 }
 
-// documented compares the line of a writer in docs/DATA.md.
+// documented compares the line of a writer in docs/internals/FORMATS.md.
 func documented(t *testing.T, writer string, have features) {
 	t.Helper()
-	const page = "../../docs/DATA.md"
+	const page = "../../docs/internals/FORMATS.md"
 	data, err := os.ReadFile(page)
 	fixture.Must(t, err)
 	want := fmt.Sprintf("| %s | %s |", writer, have)
@@ -88,7 +88,7 @@ func documented(t *testing.T, writer string, have features) {
 		return
 	}
 	if !*update {
-		t.Errorf("docs/DATA.md lacks the line\n%s", want)
+		t.Errorf("docs/internals/FORMATS.md lacks the line\n%s", want)
 		return
 	}
 	line := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(writer) + ` \|.*$`)

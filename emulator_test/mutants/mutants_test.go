@@ -1,6 +1,7 @@
-// Package mutants breaks the rules of docs/PROTOCOL.md on purpose, one at a time, and requires that
-// a test notices. A mutant is a file NAME.patch: a header that names the rule, says what goes wrong
-// and which test finds it, and a diff of production code, with few lines of context.
+// Package mutants breaks the rules of docs/internals/PROTOCOL.md on purpose, one at a time, and
+// requires that a test notices. A mutant is a file NAME.patch: a header that names the rule, says
+// what goes wrong and which test finds it, and a diff of production code, with few lines of
+// context.
 //
 //	go test ./emulator_test/mutants                                   every patch applies
 //	go test ./emulator_test/mutants -mutants                          its test fails
@@ -102,7 +103,7 @@ func TestMutants(t *testing.T) {
 func checkDocs(t *testing.T, all []*mutant) {
 	t.Helper()
 	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, "docs", name))
+		text, err := os.ReadFile(filepath.Join(root, "docs/internals", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,14 +116,14 @@ func checkDocs(t *testing.T, all []*mutant) {
 		broken[m.rule] = true
 		simulated[m.rule] = simulated[m.rule] || m.simulated > 0
 		if !strings.Contains(table, m.row()) {
-			t.Errorf("docs/RELIABILITY.md lacks the row\n%s", m.row())
+			t.Errorf("docs/internals/RELIABILITY.md lacks the row\n%s", m.row())
 		}
 		if m.simulated == 0 && !strings.Contains(reasons, "`"+m.name+"`") {
-			t.Errorf("docs/RELIABILITY.md does not say why the simulation does not find %s", m.name)
+			t.Errorf("docs/internals/RELIABILITY.md does not say why the simulation does not find %s", m.name)
 		}
 	}
-	if rows := strings.Count(table, "(../emulator_test/mutants/"); rows != len(all) {
-		t.Errorf("docs/RELIABILITY.md has %d rows for %d mutants", rows, len(all))
+	if rows := strings.Count(table, "(../../emulator_test/mutants/"); rows != len(all) {
+		t.Errorf("docs/internals/RELIABILITY.md has %d rows for %d mutants", rows, len(all))
 	}
 	for _, rule := range regexp.MustCompile(`\| \*\*([IJ]\d+)\*\* \|`).FindAllStringSubmatch(read("PROTOCOL.md"), -1) {
 		if !broken[rule[1]] {
@@ -133,7 +134,7 @@ func checkDocs(t *testing.T, all []*mutant) {
 		delete(broken, rule[1])
 	}
 	if len(broken) > 0 {
-		t.Errorf("docs/PROTOCOL.md lacks the rules of mutants: %v", slices.Collect(maps.Keys(broken)))
+		t.Errorf("docs/internals/PROTOCOL.md lacks the rules of mutants: %v", slices.Collect(maps.Keys(broken)))
 	}
 }
 

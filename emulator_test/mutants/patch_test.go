@@ -16,7 +16,7 @@ import (
 // mutant is one NAME.patch: a header of "Field: value" lines, then a unified diff.
 type mutant struct {
 	name  string
-	rule  string     // Rule: a number of docs/PROTOCOL.md
+	rule  string     // Rule: a number of docs/internals/PROTOCOL.md
 	wrong string     // Wrong: what the mutant does, in a sentence
 	test  selected   // Test: the directed test that finds it
 	soaks []selected // Soak: the tests that find it by chance
@@ -137,9 +137,9 @@ func (m *mutant) check() error {
 	return nil
 }
 
-// row is the mutant's row in the table of docs/RELIABILITY.md.
+// row is the mutant's row in the table of docs/internals/RELIABILITY.md.
 func (m *mutant) row() string {
-	return fmt.Sprintf("| %s | [%s](../emulator_test/mutants/%s) | %s | `%s %s` | %s |\n", m.rule, m.name, m.path, m.wrong, m.test.pkg, m.test.test, m.column())
+	return fmt.Sprintf("| %s | [%s](../../emulator_test/mutants/%s) | %s | `%s %s` | %s |\n", m.rule, m.name, m.path, m.wrong, m.test.pkg, m.test.test, m.column())
 }
 
 func declares(pkg, function string) bool {

@@ -1,5 +1,6 @@
-// Package audit looks for what contradicts docs/PROTOCOL.md in raw tables, with a decoder of its
-// own. It stands above layout, whose rows it reads, and shares no other code with the engine.
+// Package audit looks for what contradicts docs/internals/PROTOCOL.md in raw tables, with a decoder
+// of its own. It stands above layout, whose rows it reads, and shares no other code with the
+// engine.
 package audit
 
 import (
@@ -22,10 +23,10 @@ const maxFindings = 1000
 // values of data, indexes cannot be compared (Config.SkipIndexes).
 type Source func(ctx context.Context, table string, visit func(layout.Row)) error
 
-// Run reads the raw tables of an instance, and lists what contradicts docs/PROTOCOL.md. It reads
-// row by row, so no client may write meanwhile. It fails indexes whose backfill has not ended.
-// Memory: a few dozen bytes for each transaction that has a record (Config.Transactions), the
-// indexed cells (Config.SkipIndexes), and the names in the journal (Config.SkipJournal).
+// Run reads the raw tables of an instance, and lists what contradicts docs/internals/PROTOCOL.md.
+// It reads row by row, so no client may write meanwhile. It fails indexes whose backfill has not
+// ended. Memory: a few dozen bytes for each transaction that has a record (Config.Transactions),
+// the indexed cells (Config.SkipIndexes), and the names in the journal (Config.SkipJournal).
 func Run(ctx context.Context, read Source, cfg model.AuditConfig) (*model.AuditReport, error) {
 	if cfg.Schema == nil {
 		return nil, fmt.Errorf("audit: %w: there is no schema", model.ErrInvalidArgument)

@@ -202,7 +202,7 @@ func writeBytes(start tso.Timestamp, kind byte) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(start)), kind)
 }
 
-// lockBytes is a lock as docs/PROTOCOL.md describes it.
+// lockBytes is a lock as docs/internals/PROTOCOL.md describes it.
 func lockBytes(start tso.Timestamp, primary percolator.Cell) []byte {
 	b := binary.BigEndian.AppendUint64([]byte{1, 'P', 0}, uint64(start))
 	b = binary.AppendUvarint(b, 1000)
@@ -376,7 +376,8 @@ func TestAuditFinds(t *testing.T) {
 	}
 }
 
-// list has the journal list observer o of a cell as parked, as docs/PROTOCOL.md describes it.
+// list has the journal list observer o of a cell as parked, as docs/internals/PROTOCOL.md describes
+// it.
 func (s stored) list(at percolator.Cell, through tso.Timestamp) {
 	var names []byte
 	for _, n := range []string{at.Table, at.Row, at.Column} {

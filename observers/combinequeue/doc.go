@@ -19,7 +19,7 @@
 //
 //   - A contribution counts if and only if the transaction that added it commits. It is folded
 //     exactly once: the transaction that applies it also deletes it, and two that would apply the
-//     same one conflict on the deletion (docs/PROTOCOL.md, I2).
+//     same one conflict on the deletion (docs/internals/PROTOCOL.md, I2).
 //   - Adds conflict with nothing, neither with each other nor with folds. (Their transactions may,
 //     on other cells.)
 //   - In every snapshot, the applied total and the pending contributions together are the

@@ -14,9 +14,14 @@ import (
 
 // Limits.
 const (
-	MaxBuckets   = 1024 // largest Config.Buckets
-	MaxNameBytes = 48   // longest Config.Values.Name
-	MaxKeyBytes  = 2000 // longest key; bytes 0x00 and 0x01 count twice
+	// MaxBuckets is the largest Config.Buckets. Beyond it New returns ErrInvalidArgument.
+	MaxBuckets = 1024
+	// MaxNameBytes is the length of the longest Config.Values.Name. Beyond it New returns
+	// ErrInvalidArgument.
+	MaxNameBytes = 48
+	// MaxKeyBytes is the length of the longest key; bytes 0x00 and 0x01 count twice. Beyond it Add
+	// returns ErrTooLarge.
+	MaxKeyBytes = 2000
 
 	maxBatchEntries = 20_000 // largest Config.MaxEntries
 )

@@ -13,7 +13,9 @@ import (
 // What CountDeadLetters reads of one queue in one table: so many letters, or fewer whose values
 // have about so many bytes.
 const (
-	MaxCounted      = 1000
+	// MaxCounted is how many letters of a queue are counted. Beyond it a count says "more than".
+	MaxCounted = 1000
+
 	maxCountedBytes = 4 << 20
 	maxFirst        = 5
 )

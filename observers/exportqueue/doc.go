@@ -44,8 +44,8 @@
 // notifies, weakly, the slice of 2²⁴ ticks (4.1 s) that its start timestamp lies in. A run looks
 // up the slices of its partition that carry notifications or locks, and reads them, oldest first. A
 // notification is written before the commit request, and only a run that has seen what it was for
-// erases it (docs/PROTOCOL.md, I11, I13). Delivered entries stay as tombstones until they are
-// collected, and cost reads until Bigtable has compacted its table. So a run reads dirty slices
+// erases it (docs/internals/PROTOCOL.md, I11, I13). Delivered entries stay as tombstones until they
+// are collected, and cost reads until Bigtable has compacted its table. So a run reads dirty slices
 // only, and looks for them from the stored position of its partition on (I22), which follows half
 // of percolator.Config.Retention behind the clock, or the oldest dirty slice. A transaction of a
 // client with a longer retention than the worker's may commit below the position: its entries are

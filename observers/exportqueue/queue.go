@@ -14,12 +14,18 @@ import (
 
 // Limits.
 const (
-	MaxPartitions = 256            // largest Config.Partitions
-	MaxNameBytes  = 48             // longest Config.Name
-	MaxKeyBytes   = 4096           // longest key
-	MaxValueBytes = 10 << 20       // largest value
-	maxEntries    = 10_000         // largest Config.MaxEntries
-	maxBytes      = 4 * (10 << 20) // largest Config.MaxBytes
+	// MaxPartitions is the largest Config.Partitions. Beyond it New returns ErrInvalidArgument.
+	MaxPartitions = 256
+	// MaxNameBytes is the length of the longest Config.Name. Beyond it New returns
+	// ErrInvalidArgument.
+	MaxNameBytes = 48
+	// MaxKeyBytes is the length of the longest key. Beyond it Add returns ErrTooLarge.
+	MaxKeyBytes = 4096
+	// MaxValueBytes is the size of the largest value. Beyond it Add returns ErrTooLarge.
+	MaxValueBytes = 10 << 20
+
+	maxEntries = 10_000         // largest Config.MaxEntries
+	maxBytes   = 4 * (10 << 20) // largest Config.MaxBytes
 )
 
 // Config describes a queue. Table and Name are required.

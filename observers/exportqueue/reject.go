@@ -9,7 +9,8 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// MaxReasonBytes is how much is kept of the text of the error given to Reject.
+// MaxReasonBytes is how many bytes are kept of the text of the error given to Reject. What is
+// beyond it is left out.
 const MaxReasonBytes = 1024
 
 // Reject returns the error with which a delivery function says that the receiver has refused some

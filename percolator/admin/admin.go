@@ -145,7 +145,7 @@ func (a *Admin) Repair(ctx context.Context, opts model.RepairOptions) (model.Rep
 	return repair.Run(ctx, a.e, opts)
 }
 
-// MaxRowKeys is how many keys RowKeys lists.
+// MaxRowKeys is how many keys RowKeys lists. Beyond it RowKeys returns ErrInvalidArgument.
 const MaxRowKeys = 1000
 
 // RowKeys lists the first keys in r of rows of a table that hold anything, be it a lock or what

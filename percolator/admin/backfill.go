@@ -20,7 +20,7 @@ import (
 )
 
 // A backfill gives an index that was added to an existing table the entries of the cells that are
-// older than it, while the table is in use (docs/PROTOCOL.md, "Indexes"):
+// older than it, while the table is in use (docs/internals/PROTOCOL.md, "Indexes"):
 //
 //	drain   wait until every client knows the index and no commit of one that did not is in flight
 //	sweep   delete entries that are not true: a client with the index wrote the cell, and one without

@@ -87,8 +87,8 @@ func (a *Admin) Collection(ctx context.Context) (Collection, error) {
 	return gc.ReadCollection(ctx, a.e)
 }
 
-// CollectionBounds reads how far collection has come and could go (docs/PROTOCOL.md, "Collection").
-// It changes nothing.
+// CollectionBounds reads how far collection has come and could go (docs/internals/PROTOCOL.md,
+// "Collection"). It changes nothing.
 func (a *Admin) CollectionBounds(ctx context.Context) (CollectionBounds, error) {
 	m, err := a.e.Meta.Refresh(ctx)
 	if err != nil {
@@ -130,9 +130,9 @@ func (c *Collector) Run(ctx context.Context) error { return c.c.Run(ctx) }
 // store. The next cycle continues one that failed.
 func (c *Collector) Collect(ctx context.Context) (Collection, error) { return c.c.Collect(ctx) }
 
-// Sweeper searches all tables for work that the journal does not lead to (docs/PROTOCOL.md, "The
-// journal"), and adds it to the journal. Its methods may be called concurrently; there may be many
-// sweepers of one instance.
+// Sweeper searches all tables for work that the journal does not lead to
+// (docs/internals/PROTOCOL.md, "The journal"), and adds it to the journal. Its methods may be
+// called concurrently; there may be many sweepers of one instance.
 type Sweeper struct{ s *sweep.Sweeper }
 
 // NewSweeper returns a sweeper of the client's instance. Workers (package observers) run one by

@@ -20,13 +20,15 @@ import (
 
 // Limits of one inspection.
 const (
-	// MaxInspectCells is the most Bigtable cells that InspectRow shows of each of the four families
-	// of a row.
+	// MaxInspectCells is the most Bigtable cells that InspectRow shows of each of the four
+	// families of a row. Beyond it InspectRow returns ErrInvalidArgument.
 	MaxInspectCells = 20_000
-	// MaxInspectColumns is how many columns InspectOptions.Columns may name. Their names may have 2
-	// KiB together, less about 10 bytes for each.
+	// MaxInspectColumns is how many columns InspectOptions.Columns may name. Their names may have
+	// 2 KiB together, less about 10 bytes for each. Beyond it InspectRow returns
+	// ErrInvalidArgument.
 	MaxInspectColumns = 64
-	// MaxInspectValueBytes is the longest beginning of a value that InspectRow returns.
+	// MaxInspectValueBytes is the longest beginning of a value that InspectRow returns. Beyond it
+	// InspectRow returns ErrInvalidArgument.
 	MaxInspectValueBytes = 1 << 20
 
 	defaultInspectVersions   = 100

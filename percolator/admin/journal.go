@@ -89,7 +89,8 @@ type FoundEntry struct {
 	Entry   model.JournalEntry // of its rows only that one
 }
 
-// MaxEntriesSearched is how many rows of the journal EntriesOf reads at most.
+// MaxEntriesSearched is how many rows of the journal EntriesOf reads at most. It searches none
+// beyond it.
 const MaxEntriesSearched = 20_000
 
 // EntriesOf finds the entries of the journal that name a row: unsettled ones, and settled ones

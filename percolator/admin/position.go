@@ -50,9 +50,11 @@ func unreadable(c store.MetaCell, what string) error {
 }
 
 const (
-	// MaxLoadName is how long the name of a load may be, in bytes.
+	// MaxLoadName is how long the name of a load may be, in bytes. Beyond it SaveLoadPosition
+	// returns ErrInvalidArgument.
 	MaxLoadName = 256
-	// MaxLoadPosition is how long a position may be, in bytes.
+	// MaxLoadPosition is how long a position may be, in bytes. Beyond it SaveLoadPosition returns
+	// ErrTooLarge.
 	MaxLoadPosition = 16 << 10
 )
 

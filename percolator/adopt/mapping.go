@@ -32,7 +32,8 @@ type Column struct {
 	Text bool `json:"text,omitempty"`
 }
 
-// MaxColumns is how many columns a mapping names at most: each takes room in a filter.
+// MaxColumns is how many columns a mapping names at most: each takes room in a filter. Beyond it
+// the mapping is ErrInvalidArgument.
 const MaxColumns = 100
 
 // ParseMapping reads a mapping in YAML, and refuses what it does not know.

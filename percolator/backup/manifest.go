@@ -22,7 +22,7 @@ import (
 // Format is the version of the format that this package writes, and the only one that it reads.
 const Format = 1
 
-// The objects of a backup. docs/BACKUP.md describes them.
+// The objects of a backup. docs/internals/FORMATS.md describes them.
 const (
 	planName     = "plan.json"
 	manifestName = "manifest.json"

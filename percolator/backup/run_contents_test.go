@@ -132,8 +132,8 @@ func TestSomeTables(t *testing.T) {
 	expect(t, err, percolator.ErrSchemaMismatch)
 }
 
-// What docs/BACKUP.md says about reading by hand: a chunk is a zstd frame around one message, and
-// the manifest's checksum is sha256sum's.
+// What docs/internals/FORMATS.md says about reading by hand: a chunk is a zstd frame around one
+// message, and the manifest's checksum is sha256sum's.
 func TestReadByHand(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, mixed)

@@ -14,18 +14,22 @@ import (
 
 // Limits of a Handler.
 const (
-	// MaxStreams is how many pages are kept live at once; further pages show what was true when
-	// they were loaded.
+	// MaxStreams is how many pages are kept live at once, none of them for another site. Pages
+	// beyond it show what was true when they were loaded.
 	MaxStreams = 64
-	// MaxFormBytes is the largest form that the console accepts, in bytes.
+	// MaxFormBytes is the size of the largest form that the console accepts. It refuses forms
+	// beyond it.
 	MaxFormBytes = 64 << 10
-	// MaxListed is how many lines a list has: locks of a table, parked cells, streams.
+	// MaxListed is how many lines a list has: locks of a table, parked cells, streams. Beyond it
+	// the list says that there are more.
 	MaxListed = 1000
-	// MaxCounted is how many rows with notifications or locks of each table a poll counts.
+	// MaxCounted is how many rows with notifications or locks of each table a poll counts, within
+	// 20 s. More, or those beyond it in time, show as "≥".
 	MaxCounted = 100_000
 	// MinPasswordBytes is the length of the shortest password.
 	MinPasswordBytes = 12
-	// MaxOracles is how many servers of the oracle are asked, as in tso.Dial.
+	// MaxOracles is how many servers of the oracle are asked, as in tso.Dial. Beyond it NewHandler
+	// returns an error.
 	MaxOracles = 64
 	// History is for how long samples are kept at least, with or without viewers.
 	History = time.Hour

@@ -11,7 +11,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/internal/transfer"
 )
 
-// MaxSourceBytes is how long BulkConfig.Source may be.
+// MaxSourceBytes, 1,024, is how long BulkConfig.Source may be. Beyond it Bulk returns
+// ErrInvalidArgument.
 const MaxSourceBytes = transfer.MaxImportID
 
 // BulkConfig is how Bulk works. Table and Source are required.

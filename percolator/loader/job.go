@@ -43,7 +43,7 @@ type Item[T any] struct {
 	Token []byte
 }
 
-// MaxToken is how long a token may be, in bytes.
+// MaxToken is how long a token may be, in bytes. Beyond it the load ends with ErrInvalidArgument.
 const MaxToken = 4 << 10
 
 // Position is a point in a source between two items. The zero value is its beginning.

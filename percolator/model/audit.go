@@ -89,7 +89,7 @@ type AuditConfig struct {
 type AuditedRecord struct {
 	Cell          Cell
 	Start, Commit tso.Timestamp // equal in a marker
-	Kind          byte          // 'P', 'D', 'L' or 'R', as in docs/PROTOCOL.md
+	Kind          byte          // 'P', 'D', 'L' or 'R', as in docs/internals/PROTOCOL.md
 	Expires       tso.Timestamp // of a put: snapshots from here on see no value; 0: all do
 }
 

@@ -22,7 +22,8 @@ const (
 	MaxColumnBytes = 2048
 	// MaxValueBytes is the largest value. Bigtable advises against values over 10 MB.
 	MaxValueBytes = 100 << 20
-	// MaxMutationsPerRow is Bigtable's limit for one request on one row.
+	// MaxMutationsPerRow is Bigtable's limit for one request on one row. Bigtable refuses requests
+	// beyond it, and the library sends none.
 	MaxMutationsPerRow = 100_000
 	// MaxColumnsPerRow is how many cells of one row a transaction can write: one request commits
 	// the row, with at most three mutations a cell (I6).
@@ -30,7 +31,8 @@ const (
 	// MaxTxnBytes bounds the keys and values that one transaction buffers.
 	MaxTxnBytes = 512 << 20
 	// MaxFilterBytes keeps predicates below Bigtable's 20 KB, with room for the frame around the
-	// columns.
+	// columns. A read whose columns are beyond it takes several requests; the columns of a struct
+	// may take so much, 4 bytes for each byte of a name, and RowOf returns ErrTooLarge beyond it.
 	MaxFilterBytes = 16 << 10
 )
 

@@ -59,7 +59,8 @@ type CollectorConfig struct {
 const (
 	// MaxHoldTTL is the longest time for which a hold can be taken or extended at once.
 	MaxHoldTTL = 7 * 24 * time.Hour
-	// MaxHoldReasonBytes bounds the text, in UTF-8, that says what a hold is for.
+	// MaxHoldReasonBytes bounds the text, in UTF-8, that says what a hold is for. Beyond it
+	// TakeHold returns ErrInvalidArgument.
 	MaxHoldReasonBytes = 256
 	// MaxHolds is how many holds an instance may have before TakeHold refuses more: every client
 	// reads them with the safepoint. TakeHold counts first and stores afterwards, so concurrent

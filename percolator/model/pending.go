@@ -68,7 +68,8 @@ func (p Pending) done(n Notification, observer string) bool {
 	})
 }
 
-// MaxParkedReason is how many bytes of an error's text a parked cell keeps.
+// MaxParkedReason is how many bytes of an error's text a parked cell keeps. What is beyond it is
+// cut off.
 const MaxParkedReason = 1024
 
 // ObserverState says that an observer need not run for the notifications of a cell up to Through.

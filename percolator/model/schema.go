@@ -20,7 +20,7 @@ const MaxTables = 1000
 
 // Schema is the set of Percolator tables of an instance. It is stored in the instance and
 // versioned, because a writer with another schema would silently omit notifications (section 2.4 of
-// the paper; docs/PROTOCOL.md, I10).
+// the paper; docs/internals/PROTOCOL.md, I10).
 //
 // Schemas with different names share an instance, in which a table's name occurs once. CreateSchema
 // changes, and Config.Schema is compared with, the tables of the schema with that name alone. The
@@ -34,7 +34,7 @@ type Schema struct {
 
 	// DisableJournal leaves out the journal, by which unfinished work and garbage are found:
 	// workers and collectors then pass over all tables. CreateSchema gives an instance a journal,
-	// or turns off the one that there is. See docs/PROTOCOL.md, "The journal".
+	// or turns off the one that there is. See docs/internals/PROTOCOL.md, "The journal".
 	DisableJournal bool `json:",omitempty"`
 
 	// Dropping lists the Bigtable tables whose drop is unfinished. Only a stored schema has them;
@@ -73,7 +73,8 @@ type Table struct {
 // An index that CreateSchema adds to a stored table is incomplete until admin.Admin.BackfillIndex
 // has finished: cells older than the index lack their entries. Until then ScanIndex gives
 // ErrSchemaMismatch, and a unique index refuses only the duplicates that it knows of.
-// admin.Admin.VerifyIndex compares an index with its table. See docs/PROTOCOL.md, "Indexes".
+// admin.Admin.VerifyIndex compares an index with its table. See docs/internals/PROTOCOL.md,
+// "Indexes".
 type Index struct {
 	Name, Column string
 	Unique       bool `json:",omitempty"` // two rows cannot hold the same value: ErrUnique
@@ -134,7 +135,7 @@ type JournalState struct {
 // defaults, or what admin.Instance.ProposeTiming has stored.
 type Timing struct {
 	// RequestLifetime bounds every request: no client sends or repeats one after it
-	// (docs/PROTOCOL.md, I14). 0: 30 s, which is also the most; at least 100 ms.
+	// (docs/internals/PROTOCOL.md, I14). 0: 30 s, which is also the most; at least 100 ms.
 	RequestLifetime time.Duration `json:",omitzero"`
 
 	// MetaMaxAge is the age of its knowledge of schema and safepoint at which a client refuses to
@@ -160,6 +161,7 @@ type TableProtection struct {
 // Bounds of TableProtection.Backups, which are Bigtable's.
 const (
 	MinTableBackups = 3 * 24 * time.Hour
+	// MaxTableBackups, 90 days, is the longest. Beyond it creating a table is ErrInvalidArgument.
 	MaxTableBackups = 90 * 24 * time.Hour
 )
 

@@ -13,8 +13,8 @@ import (
 )
 
 // Audit reads the raw tables of the environment and fails the test for everything in them that
-// contradicts docs/PROTOCOL.md. No client may be writing. It does not care whether locks of dead
-// clients are left.
+// contradicts docs/internals/PROTOCOL.md. No client may be writing. It does not care whether locks
+// of dead clients are left.
 func (e *Env) Audit(t testing.TB, configure ...func(*model.AuditConfig)) *model.AuditReport {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), auditLimit)
@@ -37,9 +37,9 @@ func (e *Env) Audit(t testing.TB, configure ...func(*model.AuditConfig)) *model.
 const auditLimit = 10 * setupLimit
 
 // Audit reads the raw tables of any instance, with a decoder of its own, and lists what contradicts
-// docs/PROTOCOL.md. It reads row by row, so there must be no concurrent writers. It fails indexes
-// whose backfill has not ended. Memory: a few dozen bytes for each transaction that has a record,
-// and the indexed cells.
+// docs/internals/PROTOCOL.md. It reads row by row, so there must be no concurrent writers. It fails
+// indexes whose backfill has not ended. Memory: a few dozen bytes for each transaction that has a
+// record, and the indexed cells.
 func Audit(ctx context.Context, store *bigtable.Client, cfg model.AuditConfig) (*model.AuditReport, error) {
 	return audit.Run(ctx, func(ctx context.Context, table string, visit func(layout.Row)) error {
 		return store.Open(table).ReadRows(ctx, bigtable.InfiniteRange(""), func(r bigtable.Row) bool {

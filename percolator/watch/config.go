@@ -15,13 +15,17 @@ import (
 
 // Limits of a watcher.
 const (
-	// MaxBatchChanges is how many changes a batch has at most.
+	// MaxBatchChanges is how many changes a batch has at most. A transaction with changes beyond
+	// it fills several batches.
 	MaxBatchChanges = 1000
-	// MaxBatchBytes ends a batch: the change whose value reaches it is its last.
+	// MaxBatchBytes, in bytes of values, ends a batch: the change whose value reaches it is its
+	// last, and what is beyond it comes with the next one.
 	MaxBatchBytes = 16 << 20
-	// MaxColumns is how many columns a watcher may name.
+	// MaxColumns is how many columns a watcher may name. Beyond it Changes yields
+	// ErrInvalidArgument.
 	MaxColumns = 1000
-	// MaxName is how long the name of a watcher may be, in bytes of UTF-8.
+	// MaxName is how long the name of a watcher may be, in bytes of UTF-8. Beyond it Changes
+	// yields ErrInvalidArgument.
 	MaxName = 128
 
 	maxNames   = 64 << 10         // rows that transactions name which are not handed out yet

@@ -1,7 +1,7 @@
 // Package coordination is what an oracle offers its clients beside timestamps: [Sessions],
 // [RowLocks] and [Hints]. They tell a process which others live and which rows these work on, so
 // that it neither waits for the dead nor repeats the work of others. Correctness needs none of it
-// (docs/PROTOCOL.md, I8): wrong answers and missing ones cost work.
+// (docs/internals/PROTOCOL.md, I8): wrong answers and missing ones cost work.
 //
 // tso.Client and tso.Server implement all three. A caller finds out by a type assertion on its
 // tso.Oracle; one whose oracle offers less goes on without. The errors are those of package tso.
@@ -53,7 +53,7 @@ type Sessions interface {
 // that its successor keeps, or add one without an owner. The next leader forgets the first,
 // whereupon its owner opens another one, and gives the second a lease that no one renews. Neither
 // needs more care, because wrong knowledge of a session only costs work: the primary decides every
-// rollback (docs/PROTOCOL.md, I8).
+// rollback (docs/internals/PROTOCOL.md, I8).
 type SessionStore interface {
 	// AddSession stores the id of a session, 1 to 64 bytes of UTF-8.
 	AddSession(ctx context.Context, id string) error

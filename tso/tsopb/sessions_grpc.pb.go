@@ -35,7 +35,7 @@ const (
 //
 // Sessions says which clients live. The ids of open sessions are durable, what is left
 // of their leases is not: a server that becomes the leader gives every session a whole
-// lease. Correctness never depends on an answer (docs/PROTOCOL.md, I8): who believes
+// lease. Correctness never depends on an answer (docs/internals/PROTOCOL.md, I8): who believes
 // that a live client is dead rolls back what it has not committed.
 //
 // A session that was opened with a certificate, or with ALTS, belongs to the identity
@@ -108,7 +108,7 @@ func (c *sessionsClient) EndedSessions(ctx context.Context, in *EndedSessionsReq
 //
 // Sessions says which clients live. The ids of open sessions are durable, what is left
 // of their leases is not: a server that becomes the leader gives every session a whole
-// lease. Correctness never depends on an answer (docs/PROTOCOL.md, I8): who believes
+// lease. Correctness never depends on an answer (docs/internals/PROTOCOL.md, I8): who believes
 // that a live client is dead rolls back what it has not committed.
 //
 // A session that was opened with a certificate, or with ALTS, belongs to the identity

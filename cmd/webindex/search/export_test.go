@@ -1,6 +1,6 @@
 package search
 
-// MaxViews is for docs/LIMITS.md.
+// MaxViews is for docs/internals/BOUNDS.md.
 const MaxViews = maxViews
 
 // Occupy takes slots of views, and returns the function that gives one back.

@@ -1,4 +1,4 @@
-// Command phones is the program of docs/TUTORIAL.md: a plain Bigtable table ("before"), a program
+// Command phones is the program of docs/ADOPT.md: a plain Bigtable table ("before"), a program
 // that writes it ("old"), the same program when it writes both tables ("install"), and a worker
 // whose observer counts how many phones run each build ("work").
 package main

@@ -9,7 +9,7 @@ import (
 )
 
 // TestCount: a phone counts once under the build that it runs, however often the observer runs and
-// whatever ran before. docs/TUTORIAL.md runs the program itself.
+// whatever ran before. docs/ADOPT.md runs the program itself.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	env := percolatortest.New(t, &percolator.Schema{Tables: []percolator.Table{{Name: "phones", Observed: []string{osBuild.Name}}, {Name: "builds"}}})

@@ -1,7 +1,7 @@
 // Package history judges what clients of a store saw. A [Recording] holds every transaction: what
 // it read, wrote and scanned, when it began and ended, and what its client was told about its
-// outcome. [Check] decides whether a store that keeps the promises of docs/PROTOCOL.md could have
-// answered like that. It does no I/O and knows nothing of how the store works.
+// outcome. [Check] decides whether a store that keeps the promises of docs/internals/PROTOCOL.md
+// could have answered like that. It does no I/O and knows nothing of how the store works.
 //
 // # What is checked
 //

@@ -26,7 +26,7 @@ import (
 // The notification stays, so nothing is lost, whenever a worker dies: without the observer state a
 // worker tries O again; with it, the notification is still there for a retry. An observer state
 // only holds against notifications up to its timestamp, so a newer change is a new chance. The scan
-// erases a state whose column has no notification at all (docs/PROTOCOL.md, I19).
+// erases a state whose column has no notification at all (docs/internals/PROTOCOL.md, I19).
 //
 // A done state is needed only beside a parked observer, whose notification stays although O has
 // nothing left to do for it, and after O's change was dropped. It has a column of its own, so that

@@ -14,7 +14,7 @@ import (
 )
 
 // A Percolator cell is spread over four families of one Bigtable table, under the user's column
-// name (Figure 5 of the paper; docs/PROTOCOL.md, "Cells").
+// name (Figure 5 of the paper; docs/internals/PROTOCOL.md, "Cells").
 //
 //	family  timestamp   value
 //	data    start_ts    the user's bytes

@@ -7,9 +7,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// The death of a lock ("Alive or dead" in docs/PROTOCOL.md). Whoever needs to know whether a
-// transaction that has not been decided may be rolled back asks here, and compares no time of a
-// lock itself.
+// The death of a lock ("Alive or dead" in docs/internals/PROTOCOL.md). Whoever needs to know
+// whether a transaction that has not been decided may be rolled back asks here, and compares no
+// time of a lock itself.
 //
 // Section 2.2 of the paper: a worker that dies loses its token, so its locks may be cleaned up; and
 // "a lock that contains a too-old wall time will be cleaned up even if the worker's liveness token

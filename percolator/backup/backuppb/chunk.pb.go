@@ -4,7 +4,7 @@
 // 	protoc        v3.21.12
 // source: percolator/backup/backuppb/chunk.proto
 
-// What is in a chunk of a backup. docs/BACKUP.md describes the objects around it.
+// What is in a chunk of a backup. docs/internals/FORMATS.md describes the objects around it.
 
 package backuppb
 

@@ -22,7 +22,7 @@ import (
 
 // Bigtable keeps every version until a client deletes it, and none of its policies can tell which
 // ones are still needed. The collector can, in cycles of five steps whose order is the whole point
-// (docs/PROTOCOL.md, "Collection"):
+// (docs/internals/PROTOCOL.md, "Collection"):
 //
 //	announce   safepoint ← now − retention, below every hold; clients refuse reads at or below it
 //	drain      wait until no client acts on an older safepoint and no earlier request is in flight

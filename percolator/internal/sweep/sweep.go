@@ -20,8 +20,9 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// The journal leads to all that is unfinished and to all garbage (docs/PROTOCOL.md, "The journal").
-// A sweep serves two ends. It builds the journal of an instance that has worked without one:
+// The journal leads to all that is unfinished and to all garbage (docs/internals/PROTOCOL.md, "The
+// journal"). A sweep serves two ends. It builds the journal of an instance that has worked without
+// one:
 //
 //	drain   wait until every client knows of the journal and no commit of one that did not is under
 //	        way: from then on every commit has an entry

@@ -241,7 +241,7 @@ var (
 func (l *fig8Lab) tick() bigtable.Timestamp { return bigtable.Timestamp(l.last.Add(1)) * 1000 }
 
 // lockAndCommit is the bare limit of a single-cell write: prewrite and commit as two conditional
-// requests (docs/PROTOCOL.md, I2 and I6), and nothing of a transaction around them.
+// requests (docs/internals/PROTOCOL.md, I2 and I6), and nothing of a transaction around them.
 func (l *fig8Lab) lockAndCommit(ctx context.Context, w *fig8Walker) error {
 	row := w.step()
 	start := l.tick()

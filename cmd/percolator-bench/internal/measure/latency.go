@@ -121,8 +121,8 @@ const (
 	rawRow   = "raw" // of raw requests; one cell without a record, so our clients do not see it
 )
 
-// rawFamily is that of our data (docs/PROTOCOL.md, "Cells"), so that both sides read and write the
-// same table.
+// rawFamily is that of our data (docs/internals/PROTOCOL.md, "Cells"), so that both sides read and
+// write the same table.
 const rawFamily = "data"
 
 // latencyField is an environment with all participants. The oracle is reached over gRPC

@@ -19,10 +19,10 @@ import (
 )
 
 // A table of a million rows is not written by transactions: that would take longer than everything
-// that is measured. Its cells are those that committed transactions have left (docs/PROTOCOL.md,
-// "Cells"), written in bulk, and the operations compare what our client reads with what these cells
-// are to mean. Each version is as if one transaction had written it in all rows. What the journal
-// has to know of, changes and notifications, transactions write.
+// that is measured. Its cells are those that committed transactions have left
+// (docs/internals/PROTOCOL.md, "Cells"), written in bulk, and the operations compare what our
+// client reads with what these cells are to mean. Each version is as if one transaction had written
+// it in all rows. What the journal has to know of, changes and notifications, transactions write.
 
 // The columns of a row.
 const (

@@ -230,7 +230,7 @@ type firstCommit struct {
 
 type committedCell struct{ row, column string }
 
-// recordFamily is where a commit writes its record (docs/PROTOCOL.md, "Cells").
+// recordFamily is where a commit writes its record (docs/internals/PROTOCOL.md, "Cells").
 const recordFamily = "write"
 
 func newCommitClock() *commitClock {

@@ -125,10 +125,11 @@ type Requests struct {
 	JournalRows float64 `json:"journalRows"`
 }
 
-// rowsPerMutateRows is the most rows that one request names (docs/PROTOCOL.md, By tablet).
+// rowsPerMutateRows is the most rows that one request names (docs/internals/PROTOCOL.md, By
+// tablet).
 const rowsPerMutateRows = 512
 
-// batchBytes bounds a row of the journal (docs/PROTOCOL.md, The journal).
+// batchBytes bounds a row of the journal (docs/internals/PROTOCOL.md, The journal).
 const batchBytes = 1 << 20
 
 // recentRows is how many rows a client can tell apart that it wrote lately.

@@ -53,8 +53,8 @@ type emulatedStore struct {
 // resumeOracle frees the lease of a process that has crashed, which no process holds any
 // more as the store was down with it, and lifts the mark above what is stored. The record of a
 // snapshot is above that by itself, as the snapshot is of one instant and the mark is stored before
-// a timestamp is handed out (docs/PROTOCOL.md, I1), unless another oracle has served this instance
-// as well.
+// a timestamp is handed out (docs/internals/PROTOCOL.md, I1), unless another oracle has served this
+// instance as well.
 func resumeOracle(ctx context.Context, store tso.Store, newest tso.Timestamp) error {
 	st, err := store.Load(ctx)
 	if err != nil || st.Holder == "" && st.HighWater >= newest {

@@ -12,8 +12,8 @@ import (
 )
 
 // strangersGone is how long after a crash programs that live on may still send what belongs to
-// commits that the snapshot lacks: no request of a commit is sent later (docs/PROTOCOL.md, I14),
-// and this is a little more.
+// commits that the snapshot lacks: no request of a commit is sent later
+// (docs/internals/PROTOCOL.md, I14), and this is a little more.
 const strangersGone = 32 * time.Second
 
 // runningMark is a file beside the snapshot that is there while a process uses it, and after one

@@ -21,7 +21,7 @@ import (
 const maxAppProfiles = 1000
 
 // checkAppProfile: a conditional mutation is atomic in one cluster, so all traffic must go to the
-// same one (docs/ARCHITECTURE.md), that of background work included.
+// same one (docs/internals/ARCHITECTURE.md), that of background work included.
 func checkAppProfile(ctx context.Context, x *checker) []health.Finding {
 	opts, ok := cli.InstanceAdminOptions(ctx)
 	if !ok {

@@ -197,9 +197,9 @@ func checkFamilies(_ context.Context, x *checker) []health.Finding {
 
 // checkGCPolicies: any policy of Bigtable's own removes what is still needed. An age compares our
 // timestamps with its clock, a number of versions counts records that change nothing
-// (docs/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a timestamp, a
-// number of versions removes nothing. In the journal, where the newest version of a cell counts, it
-// removes the others.
+// (docs/internals/PROTOCOL.md, "Cells"). In percolator_meta, where all cells of a column share a
+// timestamp, a number of versions removes nothing. In the journal, where the newest version of a
+// cell counts, it removes the others.
 func checkGCPolicies(_ context.Context, x *checker) []health.Finding {
 	return x.eachTable("none has a policy that removes what is needed", func(t checkedTable) (out []health.Finding) {
 		for _, family := range t.families() {
