@@ -72,7 +72,6 @@ func (m *Market) day(ctx context.Context, client *percolator.Client, out io.Writ
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(working) }()
 	defer func() { stop(); <-ended }()
-
 	morning, err := client.Snapshot(ctx)
 	if err != nil {
 		return err

@@ -1,7 +1,5 @@
-// Command orders is the marketplace of docs/TUTORIAL.md. Sellers list items under unique slugs,
-// buyers order no more than is in stock, each seller has a page and a revenue that follow, other
-// systems hear of each order, and a feed shows orders as they come. Whatever dies in the middle, all
-// of it agrees.
+// Command orders is the marketplace of docs/TUTORIAL.md: unique slugs, stock that is never oversold,
+// and pages, totals, webhooks and a feed that follow. Whatever dies in the middle, all of it agrees.
 package main
 
 import (

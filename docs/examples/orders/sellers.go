@@ -23,17 +23,12 @@ type Item struct {
 	SoldOut     bool
 }
 
-var (
-	page    = percolator.JSON[[]Item]("sellers", "page")
-	revenue = percolator.Int64("sellers", "revenue")
-)
-
 // Observe registers what workers do. send delivers orders to another system, at least once.
 func (m *Market) Observe(r *observers.Registry, client *percolator.Client, send func(ctx context.Context, batch []exportqueue.Entry) error) {
 	for _, column := range []string{"title", "cents", "stock"} {
 		r.Observe("page-"+column, "listings", column, m.rebuildPage)
 	}
-	m.sales.ObserveBatch(r, m.sales.Into(revenue))
+	m.sales.ObserveBatch(r, m.sales.Into(percolator.Int64("sellers", "revenue")))
 	m.webhooks.Observe(r, client, send)
 }
 
@@ -51,7 +46,7 @@ func (m *Market) rebuildPage(ctx context.Context, tx *percolator.Txn, ch observe
 		}
 		items = append(items, Item{l.Slug, l.Title, l.Cents, l.Stock == 0})
 	}
-	return page.Set(tx, changed.Seller, items)
+	return percolator.JSON[[]Item]("sellers", "page").Set(tx, changed.Seller, items)
 }
 
 // Feed shows the number and the listing of each order, in the order of their commits, until ctx ends
