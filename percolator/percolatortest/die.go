@@ -39,14 +39,14 @@ const afterDeath = time.Minute
 func (e *Env) DieAtEach(do, goOn func(ctx context.Context, run int, c *percolator.Client) error) {
 	e.t.Helper()
 	for run := 1; ; run++ {
-		at, death := (run+1)/2, Crash
+		at, death, lost := (run+1)/2, Crash, "which was lost"
 		if run%2 == 0 {
-			death = CrashAfter
+			death, lost = CrashAfter, "whose answer was lost"
 		}
 		last := e.dieAt(at, death, run, do)
 		place := fmt.Sprintf("run %d, in which the client has not died", run)
 		if last != nil {
-			place = fmt.Sprintf("run %d, in which the client has died at write %d (%s), %s", run, at, death, last)
+			place = fmt.Sprintf("run %d, in which the client has died at write %d, %s (%s)", run, at, lost, last)
 		}
 		e.goOn(place, run, goOn)
 		switch {

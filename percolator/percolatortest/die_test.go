@@ -83,8 +83,8 @@ func TestDieAtEachFails(t *testing.T) {
 	for want, steps := range map[string][2]func(context.Context, int, *percolator.Client) error{
 		"nothing was written":                             {nothing, nothing},
 		"run 1, in which the client has not died: failed": {failed, nothing},
-		"run 1, in which the client has died at write 1 (crash), client-2 #4 CheckAndMutateRow t": {moves, failed},
-		"run 3, in which the client has died at write 2 (crash), client-6": {moves, func(_ context.Context, run int, _ *percolator.Client) error {
+		"run 1, in which the client has died at write 1, which was lost (client-2 #4 CheckAndMutateRow t": {moves, failed},
+		"run 3, in which the client has died at write 2, which was lost (client-6": {moves, func(_ context.Context, run int, _ *percolator.Client) error {
 			if run < 3 {
 				return nil
 			}
