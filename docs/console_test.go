@@ -109,7 +109,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	dir, err := fixture.Programs(ctx, root, "./cmd/percolator", "./docs/examples/quickstart", "./docs/examples/phones", "./docs/examples/stars")
+	dir, err := fixture.Programs(ctx, root, "./cmd/percolator", "./docs/examples/quickstart", "./docs/examples/orders", "./docs/examples/phones", "./docs/examples/stars")
 	if err != nil {
 		t.Fatal(err)
 	}

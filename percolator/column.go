@@ -67,6 +67,17 @@ func checkType(by any, c Cell, as model.Type) error {
 	return nil
 }
 
+// checkIndex refuses an index as one over a column that it does not cover.
+func checkIndex(by Reader, c Cell, index string) error {
+	switch by := by.(type) {
+	case *Txn:
+		return by.t().CheckIndex(c, index)
+	case *Snapshot:
+		return by.r().CheckIndex(c, index)
+	}
+	return nil
+}
+
 // GetOr is Get, and returns absent where there is no value.
 func (c Column[T]) GetOr(ctx context.Context, r Reader, row string, absent T) (T, error) {
 	v, err := c.Get(ctx, r, row)
@@ -156,7 +167,7 @@ func (c Column[T]) Scan(ctx context.Context, r Reader, rows Range) iter.Seq2[Typ
 // row; with o.Index it is ScanIndex with a direction and a limit.
 func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.Seq2[TypedEntry[T], error] {
 	if o.Index != "" {
-		return c.typed(r, c.indexed(o.Index, r.ScanWith(ctx, c.Table, o)))
+		return c.typed(r, c.indexed(r, o.Index, r.ScanWith(ctx, c.Table, o)))
 	}
 	if len(o.Columns)+len(o.ColumnRanges) == 0 {
 		o.Columns = []string{c.Name}
@@ -169,12 +180,17 @@ func (c Column[T]) ScanWith(ctx context.Context, r Scanner, o ScanOptions) iter.
 // stream: ErrInvalidArgument for an index of another column, ErrCorrupt for a value that is not
 // of the type, and those of Reader.ScanIndex.
 func (c Column[T]) ScanIndex(ctx context.Context, r Reader, index string, values Range) iter.Seq2[TypedEntry[T], error] {
-	return c.typed(r, c.indexed(index, r.ScanIndex(ctx, c.Table, index, values)))
+	return c.typed(r, c.indexed(r, index, r.ScanIndex(ctx, c.Table, index, values)))
 }
 
-// indexed ends a stream at an entry of another column.
-func (c Column[T]) indexed(index string, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+// indexed refuses an index of another column, or ends the stream at the first entry of one where
+// the reader does not know.
+func (c Column[T]) indexed(from Reader, index string, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
+		if err := checkIndex(from, c.Cell(""), index); err != nil {
+			yield(Entry{}, err)
+			return
+		}
 		for e, err := range entries {
 			if err == nil && e.Cell.Column != c.Name {
 				e, err = Entry{}, catalog.CellError(ErrInvalidArgument, e.Cell, "index %q is not over column %q", index, c.Name)

@@ -129,15 +129,23 @@ func TestValuesWithoutAnEncoding(t *testing.T) {
 	fixture.WantErr(t, fixture.ErrOf(number.GetMulti(context.Background(), tx, "")), percolator.ErrInvalidArgument)
 }
 
-// An index over another column is no index of the column.
+// An index over another column is no index of the column, also while it is empty.
 func TestTypedIndexOfAnotherColumn(t *testing.T) {
 	t.Parallel()
 	env := fixture.NewEnv(t)
 	ctx := fixture.Context(t)
+	name := percolator.String("people", "name")
+	empty, err := env.Client.Snapshot(ctx)
+	fixture.Must(t, err)
+	for _, r := range []percolator.Scanner{empty, fixture.MustBegin(t, ctx, env.Client)} {
+		fixture.WantErr(t, fixture.FirstError(name.ScanIndex(ctx, r, "city", percolator.All())), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.FirstError(name.ScanWith(ctx, r, percolator.ScanOptions{Index: "city"})), percolator.ErrInvalidArgument)
+		fixture.WantErr(t, fixture.FirstError(name.ScanIndex(ctx, r, "none", percolator.All())), percolator.ErrSchemaMismatch)
+	}
 	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return fixture.City.Set(tx, "ann", "Rome") }))
 	s, err := env.Client.Snapshot(ctx)
 	fixture.Must(t, err)
-	for e, err := range percolator.String("people", "name").ScanIndex(ctx, s, "city", percolator.All()) {
+	for e, err := range name.ScanIndex(ctx, s, "city", percolator.All()) {
 		if !errors.Is(err, percolator.ErrInvalidArgument) || e.Value != "" {
 			t.Errorf("%q, %v", e.Value, err)
 		}

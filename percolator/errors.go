@@ -9,7 +9,7 @@ var (
 	// ErrExists: Insert met a cell that has a value. Read it, or use Set to overwrite it.
 	ErrExists = model.ErrExists
 	// ErrUnique: another row already holds this value in a unique index. Choose another value or
-	// change the row that holds it; the message names both.
+	// change the row that holds it. A *UniqueError names index and row.
 	ErrUnique = model.ErrUnique
 )
 
@@ -61,3 +61,7 @@ var (
 // ConflictError names the cell on which a transaction conflicted. errors.Is(err, ErrConflict)
 // holds, and errors.Is(err, ErrLocked) if another transaction was alive and held the cell's lock.
 type ConflictError = model.ConflictError
+
+// UniqueError names the unique index that has refused a value, and the row that has it.
+// errors.Is(err, ErrUnique) holds.
+type UniqueError = model.UniqueError

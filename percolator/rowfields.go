@@ -1,6 +1,7 @@
 package percolator
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -42,6 +44,16 @@ func RowOf[T any](table string) (Rows[T], error) {
 		return Rows[T]{}, err
 	}
 	return Rows[T]{table: table, key: key, columns: columns}, nil
+}
+
+// Columns declares the columns of T with their types, in the order of the fields, for Table.Columns
+// of the schema: so the struct alone says what a row has. A []byte and a message are TypeBytes. A
+// table with declared columns has no others; those that T leaves out are appended, such as one that
+// an observer keeps, as are a TTL and NotifyExpired set in the result, which is the caller's.
+func (r Rows[T]) Columns() []ColumnSchema {
+	return ordered.Map(r.columns, func(col rowColumn) ColumnSchema {
+		return ColumnSchema{Name: col.name, Type: cmp.Or(col.codec.stored, TypeBytes)}
+	})
 }
 
 // rowFields is where a struct has its key, and the columns of its other fields.

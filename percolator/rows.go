@@ -43,8 +43,22 @@ func (r Rows[T]) Get(ctx context.Context, from Reader, key string) (T, error) {
 // GetMulti returns the rows with these keys, by key, in as few requests as possible. A row that
 // does not exist is not in the map. Errors: those of Get but ErrNotFound.
 func (r Rows[T]) GetMulti(ctx context.Context, from Reader, keys ...string) (map[string]T, error) {
-	if err := r.checkTypes(from); err != nil {
+	rows := make(map[string]T, len(keys))
+	_, err := r.eachOf(ctx, from, keys, func(key string, row T) bool {
+		rows[key] = row
+		return true
+	})
+	if err != nil {
 		return nil, err
+	}
+	return rows, nil
+}
+
+// eachOf reads rows at once and gives those that exist, in the order of keys, until give says that
+// it wants no more. It returns how many bytes their values have.
+func (r Rows[T]) eachOf(ctx context.Context, from Reader, keys []string, give func(key string, row T) bool) (bytes int, err error) {
+	if err := r.checkTypes(from); err != nil {
+		return 0, err
 	}
 	var cells []Cell
 	for _, key := range keys {
@@ -52,19 +66,23 @@ func (r Rows[T]) GetMulti(ctx context.Context, from Reader, keys ...string) (map
 	}
 	values, err := from.GetMulti(ctx, cells...)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	rows, n := make(map[string]T, len(keys)), len(r.columns)
+	for _, v := range values {
+		bytes += len(v)
+	}
+	n := len(r.columns)
 	for i, key := range keys {
 		var row T
-		switch exists, err := r.decode(&row, key, values[i*n:(i+1)*n]); {
-		case err != nil:
-			return nil, err
-		case exists:
-			rows[key] = row
+		exists, err := r.decode(&row, key, values[i*n:(i+1)*n])
+		if err != nil {
+			return bytes, err
+		}
+		if exists && !give(key, row) {
+			break
 		}
 	}
-	return rows, nil
+	return bytes, nil
 }
 
 // Scan streams the rows of a range that exist, in the order of their keys. An error ends the
@@ -73,15 +91,18 @@ func (r Rows[T]) Scan(ctx context.Context, from Reader, keys Range) iter.Seq2[T,
 	return r.rows(from, from.Scan(ctx, r.table, keys, r.names()...))
 }
 
-// ScanWith is Scan of the rows that o selects, which may come from the last to the first and to a
-// limit. Errors: ErrInvalidArgument if o selects columns, which are those of T, or an index; and
-// those of Scan.
+// ScanWith is Scan of the rows that o selects, or ScanIndex with o.Index; they may come from the
+// last to the first and to a limit. Errors: ErrInvalidArgument if o selects columns, which are
+// those of T; and those of Scan and ScanIndex.
 func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter.Seq2[T, error] {
-	if len(o.Columns)+len(o.ColumnRanges) > 0 || o.Index != "" {
+	switch {
+	case len(o.Columns)+len(o.ColumnRanges) > 0:
 		return func(yield func(T, error) bool) {
 			var none T
-			yield(none, fmt.Errorf("percolator: scan of table %q: %w: the columns are those of %T, without an index", r.table, ErrInvalidArgument, none))
+			yield(none, fmt.Errorf("percolator: scan of table %q: %w: the columns are those of %T", r.table, ErrInvalidArgument, none))
 		}
+	case o.Index != "":
+		return r.listed(ctx, from, from.ScanWith(ctx, r.table, o))
 	}
 	o.Columns = r.names()
 	return r.rows(from, from.ScanWith(ctx, r.table, o))

@@ -482,7 +482,7 @@ func TestRowsOfForeignValues(t *testing.T) {
 	p.Weight = math.NaN()
 	fixture.WantErr(t, rows.Put(tx, p), percolator.ErrInvalidArgument)
 	fixture.WantErr(t, rows.Put(tx, least("")), percolator.ErrInvalidArgument)
-	for _, o := range []percolator.ScanOptions{{Columns: []string{"name"}}, {Index: "city"}} {
+	for _, o := range []percolator.ScanOptions{{Columns: []string{"name"}}, {Columns: []string{"name"}, Index: "city"}} {
 		for _, err := range rows.ScanWith(ctx, tx, o) {
 			fixture.WantErr(t, err, percolator.ErrInvalidArgument)
 		}

@@ -120,7 +120,8 @@ func TestUniqueIndex(t *testing.T) {
 	if !strings.Contains(err.Error(), `/"ann"/"mail" holds this value in index "mail"`) || strings.Contains(err.Error(), "a@x") {
 		t.Errorf("the error does not name the other row, or tells the value: %v", err)
 	}
-	fixture.WantErr(t, set("cid", "c@x", "dan", "c@x"), percolator.ErrUnique)
+	wantUnique(t, err, percolator.UniqueError{Cell: fixture.Mail.Cell("cid"), Index: "mail", Holder: "ann"})
+	wantUnique(t, set("cid", "c@x", "dan", "c@x"), percolator.UniqueError{Cell: fixture.Mail.Cell("dan"), Index: "mail", Holder: "cid", Own: true})
 	fixture.WantErr(t, set("ann", "b@x"), percolator.ErrUnique)
 	want("refused", "a@x:ann b@x:bob")
 	fixture.Must(t, set("ann", "a@x"))
@@ -142,6 +143,15 @@ func TestUniqueIndex(t *testing.T) {
 	fixture.Must(t, c.Flush(ctx)) // phase two has no caller that waits for it
 	if n := fixture.CellsOf(t, ctx, env, "people", "lock") + fixture.CellsOf(t, ctx, env, "people.mail", "lock"); n != 0 {
 		t.Errorf("%d locks left", n)
+	}
+}
+
+// wantUnique is about the error of a value that is taken.
+func wantUnique(t testing.TB, err error, want percolator.UniqueError) {
+	t.Helper()
+	got, ok := errors.AsType[*percolator.UniqueError](err)
+	if !ok || *got != want || !errors.Is(err, percolator.ErrUnique) {
+		t.Errorf("%v, which is %+v, want %+v", err, got, want)
 	}
 }
 

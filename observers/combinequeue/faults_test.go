@@ -16,93 +16,67 @@ import (
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
-// crashAt makes a client that dies when it sends the n-th request that changes the store. The list
-// of workers, which follows the time, does not count.
-func (e *env) crashAt(n int) *percolator.Client {
-	c := e.NewClient()
-	e.FaultsOf(c).Handle(func(r percolatortest.Request) percolatortest.Action {
-		if r.Table == "percolator_meta" {
-			return percolatortest.Pass
-		}
-		switch r.Method {
-		case percolatortest.CheckAndMutateRow, percolatortest.MutateRow, percolatortest.MutateRows:
-			if n--; n < 0 {
-				return percolatortest.Crash
-			}
-		}
-		return percolatortest.Pass
-	})
-	return c
-}
-
-// A writer dies at each of its requests in turn. What it added counts for all of its keys or for
+// A writer dies at each of its writes in turn. What it added counts for all of its keys or for
 // none, and counts if it was told that it had committed.
 func TestCrashOfAWriter(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, config())
 	w, _ := e.fold(e.client)
-	known := int64(0) // for certain
-	tries, lost := int64(0), 0
-	for crashed := true; crashed; tries++ {
-		c := e.crashAt(int(tries))
+	known, lost := int64(0), 0 // known: for certain
+	e.DieAtEach(func(_ context.Context, _ int, c *percolator.Client) error {
 		err := e.tryAdd(c, keys(3)...)
 		if err == nil {
 			known++
-			_ = c.Flush(e.ctx)
 		} else {
 			lost++
 		}
-		crashed = e.FaultsOf(c).Crashed()
-		e.Clock.Advance(time.Minute) // its locks are dead
+		return err
+	}, func(_ context.Context, run int, _ *percolator.Client) error {
 		e.idle(w)
 		total, pending := e.read(keys(3)[0])
 		for _, k := range keys(3)[1:] {
 			if other, _ := e.read(k); other != total {
-				t.Fatalf("after %d tries: %d of %q and %d of %q", tries+1, total, keys(3)[0], other, k)
+				return fmt.Errorf("%d of %q and %d of %q", total, keys(3)[0], other, k)
 			}
 		}
-		if total < known || total > tries+1 || pending != 0 {
-			t.Fatalf("after %d tries: folded %d, pending %d, of which %d are certain", tries+1, total, pending, known)
+		if total < known || total > int64(run) || pending != 0 {
+			return fmt.Errorf("folded %d, pending %d, of which %d are certain", total, pending, known)
 		}
-	}
+		return nil
+	})
 	if lost < 3 {
-		t.Errorf("only %d of %d writers died before they were told", lost, tries)
+		t.Errorf("only %d writers died before they were told", lost)
 	}
 }
 
-// A worker dies at each of its requests in turn, another one goes on: nothing is lost and nothing
+// A worker dies at each of its writes in turn, another one goes on: nothing is lost and nothing
 // doubled.
 func TestCrashOfAFold(t *testing.T) {
 	fixture.Long(t)
 	t.Parallel()
 	e := newEnv(t, config())
 	added := int64(0)
-	for n := 0; ; n++ {
+	e.DieAtEach(func(ctx context.Context, _ int, c *percolator.Client) error {
 		for range 3 {
 			e.add(e.client, "a", "b")
 			added++
 		}
 		e.client.Flush(e.ctx)
-		c := e.crashAt(n)
-		w, stop := e.fold(c)
-		e.until("the worker dies, or is done", func() bool { return e.FaultsOf(c).Crashed() || e.clean() })
+		_, stop := e.fold(c)
+		e.until("the worker dies, or is done", func() bool { return ctx.Err() != nil || e.clean() })
 		stop()
-		e.Clock.Advance(time.Minute)
-		survivor, stop := e.fold(e.NewClient())
+		return nil
+	}, func(_ context.Context, _ int, c *percolator.Client) error {
+		survivor, stop := e.fold(c)
 		e.idle(survivor)
 		stop()
 		for _, k := range []string{"a", "b"} {
 			if total, pending := e.read(k); total != added || pending != 0 {
-				t.Fatalf("death at request %d: %s has %d and %d pending, want %d and 0", n, k, total, pending, added)
+				return fmt.Errorf("%s has %d and %d pending, want %d and 0", k, total, pending, added)
 			}
 		}
-		if !e.FaultsOf(c).Crashed() {
-			if n < 4 {
-				t.Errorf("the fold survived after %d requests, stats %+v", n, w.Stats())
-			}
-			return
-		}
-	}
+		return nil
+	})
 }
 
 // The fold's commit is applied, and its answer is lost: the run that follows finds nothing to fold.

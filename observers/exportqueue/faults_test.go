@@ -1,13 +1,16 @@
 package exportqueue_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/exportqueue"
+	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -40,9 +43,10 @@ func TestCrashBetweenDeliveryAndDeletion(t *testing.T) {
 	}
 }
 
-// The worker dies at each of its requests in turn, another one goes on: every entry is delivered,
+// The worker dies at each of its writes in turn, another one goes on: every entry is delivered,
 // for the first time in order. Over hours, the runs also move the position.
 func TestCrashOfAnExporter(t *testing.T) {
+	fixture.Long(t)
 	t.Parallel()
 	t.Run("over seconds", func(t *testing.T) { t.Parallel(); crashExporter(t, 2*time.Second) })
 	t.Run("over hours", func(t *testing.T) { t.Parallel(); crashExporter(t, 20*time.Minute) })
@@ -52,19 +56,19 @@ func crashExporter(t *testing.T, between time.Duration) {
 	e := newEnv(t, func(c *exportqueue.Config) { c.MaxEntries = 2 })
 	var to receiver
 	var want []string
-	for n := 0; ; n++ {
+	e.DieAtEach(func(ctx context.Context, _ int, c *percolator.Client) error {
 		for range 3 {
 			v := fmt.Sprint(len(want))
 			want = append(want, "k="+v)
 			e.add("k", v)
 			e.Clock.Advance(between)
 		}
-		c := e.crashAt(n)
-		w, stop := e.export(c, &to, observers.Config{})
-		e.until("the worker dies, or is done", func() bool { return e.FaultsOf(c).Crashed() || e.clean() })
+		_, stop := e.export(c, &to, observers.Config{})
+		e.until("the worker dies, or is done", func() bool { return ctx.Err() != nil || e.clean() })
 		stop()
-		e.Clock.Advance(time.Minute) // its locks are dead
-		survivor, stop := e.export(e.NewClient(), &to, observers.Config{})
+		return nil
+	}, func(_ context.Context, _ int, c *percolator.Client) error {
+		survivor, stop := e.export(c, &to, observers.Config{})
 		e.idle(survivor)
 		stop()
 		var first []string
@@ -74,18 +78,13 @@ func crashExporter(t *testing.T, between time.Duration) {
 			}
 		}
 		if left := e.pending(); !slices.Equal(first, want) || len(left) != 0 {
-			t.Fatalf("death at request %d: first deliveries %v, want %v; left %v", n, first, want, left)
+			return fmt.Errorf("first deliveries %v, want %v; left %v", first, want, left)
 		}
-		if !e.FaultsOf(c).Crashed() {
-			if n < 4 {
-				t.Errorf("the exporter survived after %d requests, stats %+v", n, w.Stats())
-			}
-			return
-		}
-	}
+		return nil
+	})
 }
 
-// The writer dies at each of its requests in turn: its entry is delivered if and only if what it
+// The writer dies at each of its writes in turn: its entry is delivered if and only if what it
 // wrote beside it is there.
 func TestCrashOfAWriter(t *testing.T) {
 	t.Parallel()
@@ -93,32 +92,26 @@ func TestCrashOfAWriter(t *testing.T) {
 	var to receiver
 	w, _ := e.export(e.client, &to, observers.Config{})
 	outcomes := map[bool]int{}
-	for n, crashed := 0, true; crashed; n++ {
-		c, row := e.crashAt(n), fmt.Sprint(n)
-		tx := e.begin(c)
-		if err := tx.Set(cell(row), nil); err != nil {
-			t.Fatal(err)
-		}
-		e.queueIn(tx, row, "v")
-		_, _ = tx.Commit(e.ctx)
-		_ = c.Flush(e.ctx)
-		crashed = e.FaultsOf(c).Crashed()
-		e.Clock.Advance(time.Minute)
+	e.DieAtEach(func(ctx context.Context, run int, c *percolator.Client) error {
+		_, err := c.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {
+			row := fmt.Sprint(run)
+			e.queueIn(tx, row, "v")
+			return tx.Set(cell(row), nil)
+		})
+		return err
+	}, func(ctx context.Context, run int, c *percolator.Client) error {
 		e.idle(w)
-		s, err := e.client.Snapshot(e.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := s.GetMulti(e.ctx, cell(row))
-		if err != nil {
-			t.Fatal(err)
-		}
-		written, sent := found[0] != nil, slices.Contains(values(to.entries()), row+"=v")
-		if written != sent {
-			t.Errorf("death at request %d: written %v, delivered %v", n, written, sent)
-		}
-		outcomes[sent]++
-	}
+		return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			row := fmt.Sprint(run)
+			found, err := s.GetMulti(ctx, cell(row))
+			written, sent := err == nil && found[0] != nil, slices.Contains(values(to.entries()), row+"=v")
+			if written != sent {
+				t.Errorf("written %v, delivered %v", written, sent)
+			}
+			outcomes[sent]++
+			return err
+		})
+	})
 	if outcomes[true] < 1 || outcomes[false] < 3 {
 		t.Errorf("delivered: %v", outcomes)
 	}

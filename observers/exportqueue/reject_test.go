@@ -119,43 +119,39 @@ func TestRejectedEntries(t *testing.T) {
 	}
 }
 
-// A worker dies at each of its requests in turn while the receiver refuses an entry: the entry is
+// A worker dies at each of its writes in turn while the receiver refuses an entry: the entry is
 // in the queue or a dead letter, and never both or neither.
 func TestCrashWhileRejecting(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, withDeadLetters)
 	var want []string
-	for n := 0; ; n++ {
-		bad := fmt.Sprint("bad ", n)
+	var to *refusing
+	e.DieAtEach(func(ctx context.Context, run int, c *percolator.Client) error {
+		bad := fmt.Sprint("bad ", run)
 		want = append(want, "k="+bad)
-		to := &refusing{values: []string{bad}}
-		e.add("k", fmt.Sprint("good ", n))
+		to = &refusing{values: []string{bad}}
+		e.add("k", fmt.Sprint("good ", run))
 		e.add("k", bad)
-		c := e.crashAt(n)
 		_, stop := e.exportTo(c, c, to.deliver, observers.Config{})
-		e.until("the worker dies, or is done", func() bool { return e.FaultsOf(c).Crashed() || e.clean() })
+		e.until("the worker dies, or is done", func() bool { return ctx.Err() != nil || e.clean() })
 		stop()
-		e.Clock.Advance(time.Minute) // its locks are dead
+		return nil
+	}, func(_ context.Context, _ int, c *percolator.Client) error {
 		var found []string
 		for _, l := range e.letters() {
 			found = append(found, l.Key+"="+string(l.Value))
 		}
 		if found = append(found, slices.DeleteFunc(e.pending(), func(v string) bool { return strings.Contains(v, "good") })...); !slices.Equal(found, want) {
-			t.Fatalf("death at request %d: dead letters and queued %v, want %v", n, found, want)
+			return fmt.Errorf("dead letters and queued %v, want %v", found, want)
 		}
-		survivor, stop := e.exportTo(e.NewClient(), e.client, to.deliver, observers.Config{})
+		survivor, stop := e.exportTo(c, e.client, to.deliver, observers.Config{})
 		e.idle(survivor)
 		stop()
 		if left := e.pending(); len(left) != 0 {
-			t.Fatalf("left in the queue: %v", left)
+			return fmt.Errorf("left in the queue: %v", left)
 		}
-		if !e.FaultsOf(c).Crashed() {
-			if n < 3 {
-				t.Errorf("the worker survived after %d requests", n)
-			}
-			return
-		}
-	}
+		return nil
+	})
 }
 
 // A rejection for which there is no table, or of what is not in the batch, fails like any other

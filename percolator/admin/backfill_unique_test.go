@@ -37,6 +37,9 @@ func TestBackfillOfAUniqueIndexMeetsDuplicates(t *testing.T) {
 				for i, row := range fix.giveWay {
 					_, err := admin.New(c).BackfillIndex(ctx, "people", "mail", opts)
 					fixture.WantErr(t, err, percolator.ErrUnique)
+					if u, ok := errors.AsType[*percolator.UniqueError](err); !ok || u.Index != "mail" {
+						t.Errorf("%v is no UniqueError of the index", err)
+					}
 					if err == nil || strings.Contains(err.Error(), secret) || strings.Count(err.Error(), `people/"b`) != 2 {
 						t.Fatalf("%v does not name two cells, or shows the value", err)
 					}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/commit"
@@ -83,5 +84,5 @@ func (b *backfill) checkOwner(ctx context.Context, tx *commit.Txn, e model.Entry
 }
 
 func (b *backfill) duplicate(a, other model.Cell) error {
-	return catalog.CellError(model.ErrUnique, a, "%s holds the same value, and index %q is unique; change one of the two and run BackfillIndex again", other, b.ix.Name)
+	return fmt.Errorf("%w; change one of the two and run BackfillIndex again", &model.UniqueError{Cell: a, Index: b.ix.Name, Holder: other.Row})
 }

@@ -411,6 +411,9 @@ func testBulkFindsDuplicates(t *testing.T) {
 	r, err := loader.Bulk(e.ctx, e.Client, bulkConfig(), twice(same))
 	fixture.WantErr(t, err, percolator.ErrUnique)
 	e.mentions(err, name("r", 7), `"name"`)
+	if u, ok := errors.AsType[*percolator.UniqueError](err); !ok || u.Index != "name" {
+		t.Errorf("%v is no UniqueError of the index", err)
+	}
 	if strings.Contains(err.Error(), "name of") || len(r.Table.Findings) != 1 {
 		t.Errorf("%v, %+v", err, r.Table.Findings)
 	}

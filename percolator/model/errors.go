@@ -14,7 +14,7 @@ var (
 	// ErrExists: Insert met a cell that has a value. Read it, or use Set to overwrite it.
 	ErrExists = errors.New("already exists")
 	// ErrUnique: another row holds this value in a unique index. Choose another value or change the
-	// row that holds it; the message names both.
+	// row that holds it; errors.As with *UniqueError tells which index and which row.
 	ErrUnique = errors.New("unique index violated")
 )
 
@@ -130,3 +130,25 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) Is(target error) bool {
 	return target == ErrConflict || (e.Locked && target == ErrLocked)
 }
+
+// UniqueError says which unique index has refused a value, and for which row. errors.Is(err,
+// ErrUnique) holds.
+type UniqueError struct {
+	Cell   Cell   // which was to get the value
+	Index  string // of Cell.Table, over Cell.Column
+	Holder string // the key of the row that has the value
+	Own    bool   // Holder gets it in the same transaction
+}
+
+// Error names both cells and the index, never the value.
+func (e *UniqueError) Error() string {
+	holder := e.Cell
+	holder.Row = e.Holder
+	if e.Own {
+		return fmt.Sprintf("percolator: %s: %s: the transaction gives %s the same value in index %q", e.Cell, ErrUnique, holder, e.Index)
+	}
+	return fmt.Sprintf("percolator: %s: %s: %s holds this value in index %q", e.Cell, ErrUnique, holder, e.Index)
+}
+
+// Is reports whether target is ErrUnique.
+func (e *UniqueError) Is(target error) bool { return target == ErrUnique }

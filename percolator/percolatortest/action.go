@@ -22,6 +22,8 @@ const (
 	// error at once. Those that were sent before may still arrive, and those that are held can
 	// still be released.
 	Crash
+	// CrashAfter delivers the request, and kills the client before the answer arrives.
+	CrashAfter
 )
 
 func (Effect) action() {}
@@ -43,7 +45,7 @@ func (replaced) action() {}
 
 func (e Effect) String() string {
 	names := [...]string{
-		Pass: "pass", LoseRequest: "lose the request", LoseAnswer: "lose the answer", Duplicate: "duplicate", Crash: "crash",
+		Pass: "pass", LoseRequest: "lose the request", LoseAnswer: "lose the answer", Duplicate: "duplicate", Crash: "crash", CrashAfter: "crash after",
 	}
 	if e < 0 || int(e) >= len(names) {
 		return "unknown effect"

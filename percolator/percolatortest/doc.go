@@ -32,6 +32,8 @@
 // CheckAndMutateRow) appears again. A [Hold] keeps requests back until the test releases them, even
 // long after the caller has given up.
 //
+// [Env.DieAtEach] has a program die at each of its writes in turn.
+//
 // # Bad days of the service
 //
 // [Refuse] answers requests of one client with a status of the service, such as that of

@@ -254,6 +254,12 @@ func (f *Faults) carryOutEffect(ctx context.Context, e Effect, once func() answe
 			once()
 			return answer{err: status.Error(codes.Unavailable, "percolatortest: the answer was lost")}
 		})
+	case CrashAfter:
+		return f.await(ctx, func() answer {
+			once()
+			f.Crash()
+			return answer{err: f.errCrashed()}
+		})
 	case Duplicate:
 		return f.await(ctx, func() answer {
 			first := once()

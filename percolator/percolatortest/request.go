@@ -64,6 +64,11 @@ func (r Request) mutations() (all []*btpb.Mutation) {
 	return all
 }
 
+// writes tells whether the request may change the store.
+func (r Request) writes() bool {
+	return r.Method != ReadRows && r.Method != SampleRowKeys && r.Method != Oracle
+}
+
 // String names the request without the values in it.
 func (r Request) String() string {
 	s := fmt.Sprintf("%s #%d %s", r.Client, r.Seq, r.Method)

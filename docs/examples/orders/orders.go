@@ -1,106 +1,129 @@
-// Package orders is a service that takes orders: their numbers are unique, no more is sold than is
-// in stock, an index finds the orders of a customer, totals grow without conflicts, and a warehouse
-// outside of the store hears of each order. Whatever dies in the middle, all of it agrees.
-package orders
+// Command orders is the marketplace of docs/TUTORIAL.md: unique slugs, stock that is never oversold,
+// and pages, totals, webhooks and a feed that follow. Whatever dies in the middle, all of it agrees.
+package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
+	"iter"
 
-	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/observers/combinequeue"
 	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 )
 
-// Order is a row of table orders. The caller chooses the number, so it can place an order again
-// whose outcome it did not learn.
-type Order struct {
-	Number   string    `percolator:",key"`
-	Customer string    `percolator:"customer"`
-	Item     string    `percolator:"item"`
-	Quantity int64     `percolator:"quantity"`
-	Placed   time.Time `percolator:"placed"`
+// Listing is what a seller offers, a row of table listings.
+type Listing struct {
+	ID     string `percolator:",key"`
+	Seller string `percolator:"seller"`
+	Slug   string `percolator:"slug"`
+	Title  string `percolator:"title"`
+	Cents  int64  `percolator:"cents"`
+	Stock  int64  `percolator:"stock"`
 }
 
-// ErrOutOfStock means that fewer are left than were ordered.
-var ErrOutOfStock = errors.New("out of stock")
+// Order is a row of table orders. The buyer's program chooses the number, so that it can order
+// again if it has not learned the outcome.
+type Order struct {
+	Number   string `percolator:",key"`
+	Listing  string `percolator:"listing"`
+	Buyer    string `percolator:"buyer"`
+	Quantity int64  `percolator:"quantity"`
+}
 
+// Errors of a marketplace.
 var (
-	customer = percolator.String("orders", "customer")
-	onHand   = percolator.Int64("stock", "on_hand")
-	sold     = percolator.Int64("stock", "sold")
+	ErrSlugTaken  = errors.New("slug is taken")
+	ErrOutOfStock = errors.New("out of stock")
+	ErrQuantity   = errors.New("quantity must be positive")
 )
 
-// Service takes orders. Its methods may be called concurrently.
-type Service struct {
-	Client    *percolator.Client
-	orders    percolator.Rows[Order]
-	sales     *combinequeue.Queue[int64]
-	warehouse *exportqueue.Queue
+// Market is the service. Its methods may be called concurrently.
+type Market struct {
+	listings percolator.Rows[Listing]
+	orders   percolator.Rows[Order]
+	sellers  percolator.Rows[Seller]
+	sales    *combinequeue.Queue[int64] // cents, by seller, on their way into Seller.Revenue
+	webhooks *exportqueue.Queue         // orders, by seller, on their way to other systems
 }
 
-// New returns a service. Its Client is opened with its Schema.
-func New() (*Service, error) {
-	orders, err1 := percolator.RowOf[Order]("orders")
-	sales, err2 := combinequeue.New(combinequeue.Config[int64]{
-		Values:  percolator.Int64("sales", "quantity"),
+// NewMarket returns a market.
+func NewMarket() (*Market, error) {
+	listings, err1 := percolator.RowOf[Listing]("listings")
+	orders, err2 := percolator.RowOf[Order]("orders")
+	sellers, err3 := percolator.RowOf[Seller]("sellers")
+	sales, err4 := combinequeue.New(combinequeue.Config[int64]{
+		Values:  percolator.Int64("sales", "cents"),
 		Combine: func(a, b int64) int64 { return a + b },
 	})
-	warehouse, err3 := exportqueue.New(exportqueue.Config{Table: "shipments", Name: "warehouse"})
-	return &Service{orders: orders, sales: sales, warehouse: warehouse}, errors.Join(err1, err2, err3)
+	webhooks, err5 := exportqueue.New(exportqueue.Config{Table: "webhooks", Name: "webhooks"})
+	return &Market{listings, orders, sellers, sales, webhooks}, errors.Join(err1, err2, err3, err4, err5)
 }
 
-// Schema is what the service stores.
-func (s *Service) Schema() *percolator.Schema {
+// Schema is what the market stores. The structs say which columns there are.
+func (m *Market) Schema() *percolator.Schema {
 	return &percolator.Schema{Tables: []percolator.Table{
-		{Name: "orders", Indexes: []percolator.Index{{Name: "by_customer", Column: customer.Name}}},
-		{Name: "stock"}, s.sales.Table(), s.warehouse.Table(),
+		{
+			Name: "listings", Columns: m.listings.Columns(),
+			Observed: []string{"title", "cents", "stock"},
+			Indexes:  []percolator.Index{{Name: "by-slug", Column: "slug", Unique: true}, {Name: "by-seller", Column: "seller"}},
+		},
+		{Name: "orders", Columns: m.orders.Columns(), Indexes: []percolator.Index{{Name: "by-buyer", Column: "buyer"}}},
+		{Name: "sellers", Columns: m.sellers.Columns()},
+		m.sales.Table(), m.webhooks.Table(),
 	}}
 }
 
-// Place takes an order. Errors: percolator.ErrExists if the number is taken, ErrOutOfStock.
-func (s *Service) Place(ctx context.Context, o Order) error {
-	_, err := s.Client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
-		left, err := onHand.GetOr(ctx, tx, o.Item, 0)
+// List offers an item. Errors: ErrSlugTaken; percolator.ErrExists if the ID is taken.
+func (m *Market) List(ctx context.Context, client *percolator.Client, l Listing) error {
+	_, err := client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return m.listings.Insert(tx, l) })
+	var taken *percolator.UniqueError
+	if errors.As(err, &taken) {
+		return fmt.Errorf("%q: %w by listing %s", l.Slug, ErrSlugTaken, taken.Holder)
+	}
+	return err
+}
+
+// Buy places an order. Errors: percolator.ErrExists if the number is taken, perhaps by an earlier
+// attempt of the caller; ErrOutOfStock; ErrQuantity; percolator.ErrNotFound for the listing.
+func (m *Market) Buy(ctx context.Context, client *percolator.Client, o Order) error {
+	if o.Quantity < 1 {
+		return ErrQuantity
+	}
+	_, err := client.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+		if _, err := m.orders.Get(ctx, tx, o.Number); !errors.Is(err, percolator.ErrNotFound) {
+			return errors.Join(err, percolator.ErrExists)
+		}
+		l, err := m.listings.Get(ctx, tx, o.Listing)
 		if err != nil {
 			return err
 		}
-		if left < o.Quantity {
-			return fmt.Errorf("%d of %s: %w", o.Quantity, o.Item, ErrOutOfStock)
+		if l.Stock < o.Quantity {
+			return fmt.Errorf("%d of %s: %w", o.Quantity, l.ID, ErrOutOfStock)
 		}
-		return errors.Join(
-			s.orders.Insert(tx, o),
-			onHand.Set(tx, o.Item, left-o.Quantity),
-			s.sales.Add(tx, o.Item, o.Quantity),
-			s.warehouse.Add(tx, o.Number, []byte(o.Item)),
+		l.Stock -= o.Quantity
+		body, err := json.Marshal(o)
+		return errors.Join(err,
+			m.orders.Insert(tx, o),
+			m.listings.Put(tx, l), // writes the stock, which alone has changed
+			m.sales.Add(tx, l.Seller, l.Cents*o.Quantity),
+			m.webhooks.Add(tx, l.Seller, body),
 		)
 	})
 	return err
 }
 
-// OrdersOf returns the orders of a customer.
-func (s *Service) OrdersOf(ctx context.Context, r percolator.Reader, name string) (map[string]Order, error) {
-	var numbers []string
-	for e, err := range customer.ScanIndex(ctx, r, "by_customer", percolator.Exactly([]byte(name))) {
-		if err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, e.Cell.Row)
+// BySlug returns the listing with a slug. Errors: percolator.ErrNotFound.
+func (m *Market) BySlug(ctx context.Context, r percolator.Reader, slug string) (Listing, error) {
+	for l, err := range m.listings.GetByIndex(ctx, r, "by-slug", []byte(slug)) {
+		return l, err
 	}
-	return s.orders.GetMulti(ctx, r, numbers...)
+	return Listing{}, fmt.Errorf("%q: %w", slug, percolator.ErrNotFound)
 }
 
-// Observe registers what workers do: they fold totals, and ship each order at least once.
-func (s *Service) Observe(r *observers.Registry, ship func(ctx context.Context, numbers []string) error) {
-	s.sales.ObserveBatch(r, s.sales.Into(sold))
-	s.warehouse.Observe(r, s.Client, func(ctx context.Context, batch []exportqueue.Entry) error {
-		var numbers []string
-		for _, e := range batch {
-			numbers = append(numbers, e.Key)
-		}
-		return ship(ctx, numbers)
-	})
+// OrdersOf streams the orders of a buyer, by number.
+func (m *Market) OrdersOf(ctx context.Context, r percolator.Reader, buyer string) iter.Seq2[Order, error] {
+	return m.orders.GetByIndex(ctx, r, "by-buyer", []byte(buyer))
 }

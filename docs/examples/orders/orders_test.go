@@ -1,74 +1,238 @@
-package orders
+package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"sync/atomic"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/gopercolator/percolator/observers"
+	"github.com/gopercolator/percolator/observers/exportqueue"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
+	"github.com/gopercolator/percolator/percolator/watch"
 )
 
-// TestCrash: the client dies at each of its requests in turn while it places an order, which is
-// then placed again. Stock, totals, index and warehouse agree.
-func TestCrash(t *testing.T) {
+// inMarket runs a test with a market of its own, in time that does not pass.
+func inMarket(t *testing.T, test func(t *testing.T, m *Market, env *percolatortest.Env)) {
+	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
-		for n := int64(0); crashAt(t, n); n++ {
+		m, err := NewMarket()
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := percolatortest.New(t, m.Schema())
+		test(t, m, env)
+		env.Audit(t) // the tables hold nothing that the protocol does not allow
+	})
+}
+
+// must ends the test at an error.
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// work runs a worker until nothing is left to do, or ctx ends, and returns what it has sent.
+func work(ctx context.Context, m *Market, c *percolator.Client) (sent []string, err error) {
+	r := observers.NewRegistry()
+	m.Observe(r, c, func(_ context.Context, batch []exportqueue.Entry) error {
+		for _, e := range batch {
+			sent = append(sent, string(e.Value))
+		}
+		return nil
+	})
+	w, err := observers.NewWorker(c, r, observers.Config{})
+	if err != nil {
+		return nil, err
+	}
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(working) }()
+	err = w.WaitIdle(ctx)
+	stop()
+	return sent, errors.Join(err, <-ended)
+}
+
+// ordersOf lists the orders of a buyer.
+func ordersOf(ctx context.Context, t *testing.T, m *Market, r percolator.Reader, buyer string) (orders []Order) {
+	t.Helper()
+	for o, err := range m.OrdersOf(ctx, r, buyer) {
+		must(t, err)
+		orders = append(orders, o)
+	}
+	return orders
+}
+
+var teapot = Listing{"L1", "ada", "teapot", "Teapot", 2500, 3}
+
+func TestSlugsAreUnique(t *testing.T) {
+	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
+		ctx, c := t.Context(), env.Client
+		must(t, m.List(ctx, c, teapot))
+		if err := m.List(ctx, c, Listing{"L2", "bob", "teapot", "Another", 1900, 1}); !errors.Is(err, ErrSlugTaken) || !strings.Contains(fmt.Sprint(err), "L1") {
+			t.Errorf("a slug twice: %v", err)
+		}
+		if err := m.List(ctx, c, Listing{"L1", "bob", "kettle", "Kettle", 1900, 1}); !errors.Is(err, percolator.ErrExists) {
+			t.Errorf("an ID twice: %v", err)
+		}
+		must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			if _, err := m.BySlug(ctx, s, "kettle"); !errors.Is(err, percolator.ErrNotFound) {
+				t.Errorf("a slug of nobody: %v", err)
+			}
+			l, err := m.BySlug(ctx, s, "teapot")
+			if l != teapot {
+				t.Errorf("found %+v", l)
+			}
+			return err
+		}))
+	})
+}
+
+// However many buy at once, no more is sold than there is.
+func TestStockIsNeverOversold(t *testing.T) {
+	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
+		ctx, c := t.Context(), env.Client
+		must(t, m.List(ctx, c, teapot))
+		var buyers sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			buyers.Go(func() { errs[i] = m.Buy(ctx, c, Order{fmt.Sprint("A-", i), "L1", "cid", 1}) })
+		}
+		buyers.Wait()
+		refused := 0
+		for _, err := range errs {
+			if errors.Is(err, ErrOutOfStock) {
+				refused++
+			} else {
+				must(t, err)
+			}
+		}
+		must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			if orders := ordersOf(ctx, t, m, s, "cid"); refused != 5 || len(orders) != 3 {
+				t.Errorf("%d were refused, and there are the orders %v", refused, orders)
+			}
+			return nil
+		}))
+		if err := m.Buy(ctx, c, Order{"A-9", "L1", "cid", -1}); !errors.Is(err, ErrQuantity) {
+			t.Errorf("less than one: %v", err)
 		}
 	})
 }
 
-// crashAt reports whether the client had as many requests to send.
-func crashAt(t *testing.T, n int64) (died bool) {
-	s, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := percolatortest.New(t, s.Schema())
-	check := func(_ any, err error) {
-		if err != nil {
-			t.Fatal(err)
+// Workers keep the page and the revenue of a seller, and send each order.
+func TestSellersFollow(t *testing.T) {
+	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
+		ctx, c := t.Context(), env.Client
+		must(t, m.List(ctx, c, teapot), m.List(ctx, c, Listing{"L2", "ada", "kettle", "Kettle", 1900, 1}), m.Buy(ctx, c, Order{"A-1", "L2", "cid", 1}))
+		sent, err := work(ctx, m, c)
+		must(t, err)
+		want := Seller{"ada", []Item{{"teapot", "Teapot", 2500, false}, {"kettle", "Kettle", 1900, true}}, 1900}
+		must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			got, err := m.sellers.Get(ctx, s, "ada")
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			return err
+		}))
+		if !slices.Equal(sent, []string{`{"Number":"A-1","Listing":"L2","Buyer":"cid","Quantity":1}`}) {
+			t.Errorf("sent %q", sent)
 		}
-	}
-	ctx, order := t.Context(), Order{Number: "A-1", Customer: "Ada", Item: "teapot", Quantity: 2, Placed: time.Now().UTC()}
-	check(env.Client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error { return onHand.Set(tx, "teapot", 5) }))
-	s.Client = env.NewClient()
-	var sent atomic.Int64
-	env.FaultsOf(s.Client).Handle(func(percolatortest.Request) percolatortest.Action {
-		if sent.Add(1) > n {
-			return percolatortest.Crash
-		}
-		return percolatortest.Pass
 	})
-	_ = s.Place(ctx, order)
-	died = env.FaultsOf(s.Client).Crashed()
-	s.Client = env.Client
-	if err := s.Place(ctx, order); !errors.Is(err, percolator.ErrExists) {
-		check(nil, err)
-	}
-	shipped := 0
-	r := observers.NewRegistry()
-	s.Observe(r, func(_ context.Context, numbers []string) error { shipped += len(numbers); return nil })
-	w, err := observers.NewWorker(env.Client, r, observers.Config{})
-	check(nil, err)
-	working, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(working) }()
-	check(nil, w.WaitIdle(ctx))
-	stop()
-	check(nil, <-ended)
-	check(nil, env.Client.View(ctx, func(ctx context.Context, r *percolator.Snapshot) error {
-		left, err1 := onHand.Get(ctx, r, "teapot")
-		sales, err2 := s.sales.Value(ctx, r, sold, "teapot")
-		orders, err3 := s.OrdersOf(ctx, r, "Ada")
-		if left != 3 || sales != 2 || len(orders) != 1 || orders["A-1"] != order || shipped == 0 {
-			t.Errorf("died at %d: %d left, %d sold, orders %v, %d shipped", n, left, sales, orders, shipped)
+}
+
+// The feed shows each order, and goes on where it stopped.
+func TestFeed(t *testing.T) {
+	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
+		ctx, c := t.Context(), env.Client
+		start, err := c.Snapshot(ctx)
+		must(t, err, m.List(ctx, c, teapot))
+		from := watch.At(start.StartTimestamp())
+		for _, number := range []string{"A-1", "A-2"} {
+			must(t, m.Buy(ctx, c, Order{number, "L1", "cid", 1}))
+			var got []string
+			from, err = m.Feed(ctx, c, from, func(number, listing string) bool {
+				got = append(got, number+" "+listing)
+				return false
+			})
+			if must(t, err); !slices.Equal(got, []string{number + " L1"}) {
+				t.Errorf("the feed shows %q after %s", got, number)
+			}
 		}
-		return errors.Join(err1, err2, err3)
-	}))
-	env.Audit(t)
-	return died
+	})
+}
+
+// The program that places an order dies at each of its writes. The order is placed again, and then
+// it is there once, and the last teapots are gone.
+func TestBuyerDies(t *testing.T) {
+	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
+		order := func(run int) Order { return Order{fmt.Sprint("A-", run), fmt.Sprint("L", run), "cid", 3} }
+		env.DieAtEach(func(ctx context.Context, run int, c *percolator.Client) error {
+			l := Listing{fmt.Sprint("L", run), "ada", fmt.Sprint("teapot-", run), "Teapot", 2500, 3}
+			must(t, m.List(ctx, env.Client, l)) // with another client: not a write of this one
+			return m.Buy(ctx, c, order(run))
+		}, func(ctx context.Context, run int, c *percolator.Client) error {
+			if err := m.Buy(ctx, c, order(run)); err != nil && !errors.Is(err, percolator.ErrExists) {
+				return err
+			}
+			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+				l, err := m.BySlug(ctx, s, fmt.Sprint("teapot-", run))
+				if orders := ordersOf(ctx, t, m, s, "cid"); len(orders) != run || l.Stock != 0 {
+					t.Errorf("%d orders, want %d; %d left", len(orders), run, l.Stock)
+				}
+				return err
+			})
+		})
+	})
+}
+
+// A worker dies at each of its writes, and another one goes on: pages and revenue are right, and
+// each order is sent, once or more often.
+func TestWorkerDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: takes seconds")
+	}
+	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
+		must(t, m.List(t.Context(), env.Client, Listing{"L1", "ada", "teapot", "Teapot", 2500, 1000}))
+		sent := map[string]bool{}
+		worker := func(ctx context.Context, c *percolator.Client) error {
+			webhooks, err := work(ctx, m, c)
+			for _, w := range webhooks {
+				sent[w] = true
+			}
+			return err
+		}
+		env.DieAtEach(func(ctx context.Context, run int, c *percolator.Client) error {
+			must(t, m.Buy(ctx, env.Client, Order{fmt.Sprint("A-", run), "L1", "cid", 1}), env.Client.Flush(ctx))
+			return worker(ctx, c)
+		}, func(ctx context.Context, run int, c *percolator.Client) error {
+			if err := worker(ctx, c); err != nil {
+				return err
+			}
+			return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+				ada, err := m.sellers.Get(ctx, s, "ada")
+				if len(ada.Page) != 1 || ada.Revenue != 2500*int64(run) || len(sent) != run {
+					t.Errorf("after %d orders: %+v, %d sent", run, ada, len(sent))
+				}
+				return err
+			})
+		})
+	})
+}
+
+// docs/TUTORIAL.md shows what a day prints.
+func TestDay(t *testing.T) {
+	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
+		var out bytes.Buffer
+		must(t, m.day(t.Context(), env.Client, &out))
+		if !strings.Contains(out.String(), "[{Slug:teapot Title:Teapot Cents:2500 SoldOut:false}], revenue 5000\n") {
+			t.Errorf("it printed %s", out.String())
+		}
+	})
 }

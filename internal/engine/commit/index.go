@@ -159,7 +159,7 @@ func indexEntries(changes []indexChange) ([]*Write, error) {
 
 // sameValue is the ErrUnique of a cell to which the transaction gives the value of another row.
 func sameValue(ix model.Index, c model.Cell, row string) error {
-	return catalog.CellError(model.ErrUnique, c, "the transaction gives %s the same value in index %q", model.Cell{Table: c.Table, Row: row, Column: c.Column}, ix.Name)
+	return &model.UniqueError{Cell: c, Index: ix.Name, Holder: row, Own: true}
 }
 
 // checkUnique reads the entries that the transaction is about to take. indexEntries has turned
@@ -201,7 +201,7 @@ func (tx *Txn) checkUnique(ctx context.Context, changes []indexChange) error {
 				continue // left by a client that did not know the index
 			}
 		}
-		return catalog.CellError(model.ErrUnique, of[i].cell, "%s holds this value in index %q", holder, of[i].ix.Name)
+		return &model.UniqueError{Cell: of[i].cell, Index: of[i].ix.Name, Holder: holder.Row}
 	}
 	return nil
 }

@@ -193,6 +193,9 @@ func (tx *Txn) check(c model.Cell) (*catalog.TableInfo, error) {
 // CheckType refuses to use a declared column as another type.
 func (tx *Txn) CheckType(c model.Cell, as model.Type) error { return tx.c.Meta.CheckType(c, as) }
 
+// CheckIndex refuses an index as one over a column that it does not cover.
+func (tx *Txn) CheckIndex(c model.Cell, index string) error { return tx.c.Meta.CheckIndex(c, index) }
+
 // buffer validates w and keeps a copy. A later write of the same cell replaces an earlier one, but
 // an Insert remains a promise about the snapshot.
 func (tx *Txn) buffer(w Write) error {

@@ -372,6 +372,16 @@ func (w *Watcher) CheckType(cell model.Cell, as model.Type) error {
 	return nil // as CheckReadable tells
 }
 
+// CheckIndex refuses an index as one over a column that it does not cover. A scan tells whether
+// there is such an index.
+func (w *Watcher) CheckIndex(column model.Cell, index string) error {
+	found, err := w.FindIndex(column.Table, index)
+	if err != nil || found.Index.Column == column.Column {
+		return nil
+	}
+	return catalog.CellError(model.ErrInvalidArgument, column, "index %q is over column %q", index, found.Index.Column)
+}
+
 // CheckColumns validates the names of columns that the caller wants to scan in a table.
 func (w *Watcher) CheckColumns(table string, columns []string) error {
 	info, ok := w.Catalog.Load().UserTable(table)

@@ -105,6 +105,11 @@ func (s *Snapshot) CheckType(c model.Cell, as model.Type) error {
 	return s.reader.meta.CheckType(c, as)
 }
 
+// CheckIndex refuses an index as one over a column that it does not cover.
+func (s *Snapshot) CheckIndex(c model.Cell, index string) error {
+	return s.reader.meta.CheckIndex(c, index)
+}
+
 // View calls f with a snapshot and returns f's error. It never conflicts.
 func (r *Reader) View(ctx context.Context, f func(ctx context.Context, s *Snapshot) error, o ReadOptions) error {
 	ctx, span := r.store.Trace.Start(ctx, "percolator.view", "")

@@ -289,8 +289,8 @@ func (v *importPass) duplicates(ctx context.Context, ix model.Index) error {
 		return nil
 	}
 	f := v.report.Findings[0]
-	return catalog.CellError(model.ErrUnique, model.Cell{Table: v.im.table, Row: f.Row, Column: ix.Column},
-		"row %q holds the same value in index %q, and the report lists %d such rows; abort the import, correct the source, and start over", f.Other, ix.Name, len(v.report.Findings))
+	return fmt.Errorf("%w; the report lists %d such rows; abort the import, correct the source, and start over",
+		&model.UniqueError{Cell: model.Cell{Table: v.im.table, Row: f.Row, Column: ix.Column}, Index: ix.Name, Holder: f.Other}, len(v.report.Findings))
 }
 
 func (v *importPass) found(f model.ImportFinding) {

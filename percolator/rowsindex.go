@@ -1,0 +1,68 @@
+package percolator
+
+import (
+	"context"
+	"iter"
+)
+
+// A batch of rows that an index lists begins small, for a reader that wants only the first, and
+// grows as long as its values stay below what a page of a scan holds.
+const (
+	firstListed    = 16
+	mostListed     = 512 // rows that one request names
+	maxListedBytes = 4 << 20
+)
+
+// GetByIndex is ScanIndex for one value, the bytes that the column stores: []byte(s) of a string;
+// ScanIndex with Column.Exactly is for other types. A unique index lists one row at most.
+func (r Rows[T]) GetByIndex(ctx context.Context, from Reader, index string, value []byte) iter.Seq2[T, error] {
+	return r.ScanIndex(ctx, from, index, Exactly(value))
+}
+
+// ScanIndex streams the rows whose value in the indexed column lies in values, in the order of the
+// values, then of the keys. Column.Exactly and Column.Between make ranges of typed values. T need
+// not have the indexed column; a row without a value in any column of T is left out.
+//
+// It reads a page of the index, as Reader.ScanIndex does, and the rows that it lists in batches,
+// each with one request: 16 rows, then twice as many each time, up to 512 or some 4 MiB of values.
+// So 1,000 small rows cost 6 requests, and those for the index. It holds one batch in memory, beside
+// the page. A batch is read before its first row is handed out: what the caller writes from there on
+// shows in later batches only. All rows of a batch count as read, for Put and for LockReads.
+//
+// An error ends the stream: those of Reader.ScanIndex and of GetMulti.
+func (r Rows[T]) ScanIndex(ctx context.Context, from Reader, index string, values Range) iter.Seq2[T, error] {
+	return r.listed(ctx, from, from.ScanIndex(ctx, r.table, index, values))
+}
+
+// listed reads the rows that the entries of an index name.
+func (r Rows[T]) listed(ctx context.Context, from Reader, entries iter.Seq2[Entry, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		keys, room, more := []string(nil), firstListed, true
+		give := func() bool {
+			bytes, err := r.eachOf(ctx, from, keys, func(_ string, row T) bool {
+				more = yield(row, nil)
+				return more
+			})
+			if err != nil {
+				more = false
+				yield(none, err)
+			}
+			room = min(2*room, mostListed, 1+len(keys)*maxListedBytes/(bytes+1))
+			keys = keys[:0]
+			return more
+		}
+		for e, err := range entries {
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			if keys = append(keys, e.Cell.Row); len(keys) >= room && !give() {
+				return
+			}
+		}
+		if len(keys) > 0 {
+			give()
+		}
+	}
+}
