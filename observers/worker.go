@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type Worker struct {
 	counters workerCounters
 	lag      lag
 	inFlight []inFlight // of each goroutine that makes attempts
+	stalls   stalls
 
 	sightings *sightings
 
@@ -71,6 +73,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Logger = cmp.Or(cfg.Logger, c.Engine().Config.Logger)
 	if cfg.RowLocks == nil && !cfg.DisableRowLocks {
 		cfg.RowLocks, _ = c.Engine().Clock.Oracle.(coordination.RowLocks)
 	}
