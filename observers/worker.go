@@ -134,7 +134,8 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 // sweep until ctx ends. Then it starts nothing new, waits up to Config.DrainTimeout for runs
 // in flight, cancels the rest, and returns nil. Waiting notifications stay in the tables. A second
 // after the cancellation it abandons observers that ignore it. Errors: ErrStarted on a second call,
-// percolator.ErrClosed once the client is closed, and those of registering metrics.
+// percolator.ErrClosed once the client is closed, percolator.ErrSchemaMismatch once the instance
+// below it was deleted or made anew, and those of registering metrics.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted
@@ -197,7 +198,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.remote.Keep(ctx) // what was only queued here is for others to find
 	w.drain(cancel, &goroutines)
 	w.remote.Close(ctx)
-	if err := context.Cause(ctx); errors.Is(err, percolator.ErrClosed) {
+	if err := context.Cause(ctx); errors.Is(err, percolator.ErrClosed) || errors.Is(err, percolator.ErrSchemaMismatch) {
 		return fmt.Errorf("observers: %w", err)
 	}
 	return nil
