@@ -20,6 +20,7 @@ type pending struct {
 	Parked    []observers.Parked
 	AllParked health.Parked
 	Corrupt   []percolator.Cell
+	Corrupted int // with those that are not listed
 	Locks     int
 	Oldest    tso.Timestamp // the oldest notification that needs work; 0: none
 	Waiting   int           // notifications that are not merely parked
@@ -64,7 +65,7 @@ func (p pending) stranded(now time.Time) (out []health.Finding) {
 	if n, oldest := p.standing(now, health.StrandedTTLs); n > 0 {
 		out = append(out, health.StrandedLocks(n, health.StrandedTTLs, oldest))
 	}
-	return append(out, health.Corrupt(len(p.Corrupt))...)
+	return append(out, health.Corrupt(p.Corrupted)...)
 }
 
 // waiting judges the notifications. Workers see all of them, the walk only the first rows.
@@ -134,6 +135,7 @@ func (t *tally) add(row model.Pending) {
 			ttl:    l.TTL,
 		})
 	}
+	p.Corrupted += len(row.Corrupt)
 	p.Corrupt = append(p.Corrupt, row.Corrupt[:min(len(row.Corrupt), MaxListed-len(p.Corrupt))]...)
 	for _, n := range row.Notified {
 		t.addNotification(t.column(n.Cell.Table, n.Cell.Column), row, n)
