@@ -98,9 +98,16 @@ type Config struct {
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 
-	// Logger receives failures with the names of observer, table and column. At debug level only,
-	// it also receives row keys and the texts of errors. It never receives values. nil: discard.
+	// Logger receives failures with the names of observer, table and column, and the text of the
+	// error that the observer has returned, or of its panic, at most 512 bytes. What errors of this
+	// module in its chain say of rows is for level Debug, as are row keys; what stands in the text
+	// instead is "percolator conflict" and the like. Values are in it only if the observer puts them
+	// there. While the store or the oracle does not answer, the worker says so once. nil: that of
+	// the worker's client (percolator.Config.Logger).
 	Logger *slog.Logger
+	// HideErrors leaves the texts of observers' errors and panics to level Debug, where they may
+	// hold what a log must not keep.
+	HideErrors bool
 }
 
 // withDefaults replaces zero values and rejects invalid ones.
@@ -123,7 +130,6 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.ReportInterval > membership.MaxReportInterval {
 		return cfg, fmt.Errorf("observers: %w: Config.ReportInterval is more than %v", percolator.ErrInvalidArgument, membership.MaxReportInterval)
 	}
-	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg, nil
 }
 

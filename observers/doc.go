@@ -14,6 +14,8 @@
 //	w, err := observers.NewWorker(client, r, observers.Config{})
 //	err = w.Run(ctx) // until ctx ends
 //
+// Give the client a logger (percolator.Config.Logger): the worker tells it what fails.
+//
 // # What is guaranteed
 //
 //   - At most one run of an observer commits for each change of an observed cell

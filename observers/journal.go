@@ -30,6 +30,10 @@ func (w *Worker) find(ctx context.Context, stop context.CancelCauseFunc) {
 			}
 		}
 		for w.engine.Meta.Journaled() == journaled && w.engine.Meta.ByJournal() == complete {
+			if err := w.engine.Meta.Replaced(); err != nil {
+				stop(err)
+				break
+			}
 			// The client learns of a change at this interval.
 			if retry.Sleep(ctx, catalog.RefreshInterval(w.engine.Store.Timing)) != nil {
 				break

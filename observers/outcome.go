@@ -70,6 +70,11 @@ func (out outcome) done() bool {
 	return out.state == runCommitted || out.state == runAcknowledged || out.state == runErased
 }
 
+// finishes reports whether neither a failure nor an outage has kept the attempt from its end.
+func (out outcome) finishes() bool {
+	return out.done() || out.state == runSnoozed || out.state == runParked || out.state == runDropped
+}
+
 // contended reports whether another transaction won, which was not another run for the same change.
 func (out outcome) contended() bool {
 	return out.state == runConflicted && out.conflict != nil && !isAck(out.conflict.Cell)

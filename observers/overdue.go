@@ -36,6 +36,13 @@ func (f *inFlight) begin(r *run, now time.Time) {
 	f.runner, f.row, f.cells, f.started, f.logged = r.runner, r.attempt[0].entry.row, len(r.attempt), now, false
 }
 
+// began is when the attempt started.
+func (f *inFlight) began() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.started
+}
+
 // overdue reports whether an attempt is overdue. f.mu is held.
 func (f *inFlight) overdue(now time.Time) bool {
 	return f.runner != nil && now.Sub(f.started) >= f.runner.timeout+overdueGrace

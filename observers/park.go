@@ -2,12 +2,12 @@ package observers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -134,7 +134,8 @@ func (w *Worker) park(ctx context.Context, j job, reason error) bool {
 		return false
 	}
 	j.runner.counters.parked.Add(1)
-	w.log.Warn("observers: a cell is parked", "observer", j.runner.name, "table", j.runner.table, "column", j.runner.column, "attempts", j.number, "cause", telemetry.Cause(reason), "look", "percolator notify ls "+j.runner.table)
+	fields := []any{"observer", j.runner.name, "table", j.runner.table, "column", j.runner.column, "attempts", j.number}
+	w.log.Warn("observers: a cell is parked", append(w.reason(fields, errors.Unwrap(reason)), "look", "percolator notify ls "+j.runner.table)...)
 	return true
 }
 
@@ -148,7 +149,7 @@ func (w *Worker) store(ctx context.Context, j job, states ...model.ObserverState
 	defer cancel()
 	w.queue.setStored(j) // also if the answer is lost
 	if err := w.engine.Commits.SetObserverStates(ctx, states...); err != nil {
-		telemetry.Warn(w.log, "observers: that an observer is parked, or done beside a parked one, could not be stored", err, "table", j.runner.table, "column", j.runner.column)
+		w.engine.Store.Warn(w.log, "observers: that an observer is parked, or done beside a parked one, could not be stored", err, "table", j.runner.table, "column", j.runner.column)
 		return false
 	}
 	return true

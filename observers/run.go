@@ -72,6 +72,9 @@ func (w *Worker) end(ctx context.Context, out outcome, jobs ...job) {
 // further attempts, unless it was for one cell, or was inconclusive.
 func (w *Worker) endAttempt(ctx context.Context, r *run, outs []outcome) (inconclusive bool) {
 	w.queue.count(r.runner, outs)
+	if slices.ContainsFunc(outs, outcome.finishes) {
+		w.finishes(r.runner)
+	}
 	var unread, failed []job
 	var failure outcome
 	for i, j := range r.attempt {
@@ -237,7 +240,7 @@ func (w *Worker) failed(r *run, err error, at stage) outcome {
 			kind = "timeout"
 		}
 	}
-	w.logFailure(r, err, kind, panicked)
+	w.logFailure(r, err, kind, panicked, out)
 	return out
 }
 
@@ -258,21 +261,32 @@ func classify(r *run, err error, at stage) outcome {
 	return out
 }
 
-// logFailure logs a failure of the attempt in flight. The text of its error may name a row, or hold
-// whatever the observer put into it.
-func (w *Worker) logFailure(r *run, err error, kind string, panicked *PanicError) {
+// logFailure logs a failure of the attempt in flight. Rows, and what errors of this module say of
+// them, are for level Debug; the text of the observer's own error is for whoever runs it.
+func (w *Worker) logFailure(r *run, err error, kind string, panicked *PanicError, out outcome) {
 	o, j := r.runner.observer, r.attempt[0]
 	fields := []any{"kind", kind, "observer", o.name, "table", o.table, "column", o.column, "attempt", j.number, "cells", len(r.attempt)}
 	// The log tells where a bisection starts and ends.
 	first := j.number == 1 && (len(r.attempt) == 1 || !r.divided)
-	look := append(slices.Clone(fields), "look", "the log at debug level names the row and the error")
+	warning := append(w.reason(slices.Clone(fields), err), "look", "the log at debug level names the row")
 	switch {
+	case out.state == runInconclusive, out.state != runConflicted && w.engine.Store.Silent():
+		w.stalled(r, err)
 	case panicked != nil && first:
-		w.log.Error("observers: an observer panicked", append(look, "stack", panicked.Stack)...)
+		w.log.Error("observers: an observer panicked", append(warning, "stack", panicked.Stack)...)
 	case kind != "conflict" && first:
-		w.log.Warn("observers: an attempt failed", append(look, "cause", telemetry.Cause(err))...)
+		w.log.Warn("observers: an attempt failed", warning...)
 	}
 	w.log.Debug("observers: attempt failed", append(fields, "row", j.entry.row, "err", err)...)
+}
+
+// reason adds to the fields of a line what its error may tell at any level.
+func (w *Worker) reason(fields []any, err error) []any {
+	fields = append(fields, "cause", telemetry.Cause(err))
+	if !w.cfg.HideErrors {
+		fields = append(fields, "err", telemetry.ProgramText(err))
+	}
+	return fields
 }
 
 // ofOneCell reports whether a batch failed before the observer was called, and probably for one of

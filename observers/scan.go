@@ -11,7 +11,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/internal/scanning"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -65,7 +64,7 @@ func (s *scanner) run(ctx context.Context, stop context.CancelCauseFunc) {
 			return
 		}
 		if err != nil {
-			telemetry.Warn(s.log, "observers: a search failed, and is repeated", err)
+			s.engine.Store.Warn(s.log, "observers: a search failed, and is repeated", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -166,7 +165,7 @@ func (w *Worker) resolveStranded(ctx context.Context, rows []model.Pending) int6
 		group.Go(func() error {
 			switch r, err := w.engine.Locks.ResolveLock(ctx, l); {
 			case err != nil:
-				telemetry.Warn(w.log, "observers: a stranded lock could not be resolved", err, "table", l.Cell.Table, "column", l.Cell.Column)
+				w.engine.Store.Warn(w.log, "observers: a stranded lock could not be resolved", err, "table", l.Cell.Table, "column", l.Cell.Column)
 			case r == model.LockRolledForward, r == model.LockRolledBack:
 				resolved.Add(1)
 			}

@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type Worker struct {
 	counters workerCounters
 	lag      lag
 	inFlight []inFlight // of each goroutine that makes attempts
+	stalls   stalls
 
 	sightings *sightings
 
@@ -71,6 +73,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Logger = cmp.Or(cfg.Logger, c.Engine().Config.Logger)
 	if cfg.RowLocks == nil && !cfg.DisableRowLocks {
 		cfg.RowLocks, _ = c.Engine().Clock.Oracle.(coordination.RowLocks)
 	}
@@ -131,7 +134,8 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 // sweep until ctx ends. Then it starts nothing new, waits up to Config.DrainTimeout for runs
 // in flight, cancels the rest, and returns nil. Waiting notifications stay in the tables. A second
 // after the cancellation it abandons observers that ignore it. Errors: ErrStarted on a second call,
-// percolator.ErrClosed once the client is closed, and those of registering metrics.
+// percolator.ErrClosed once the client is closed, percolator.ErrSchemaMismatch once the instance
+// below it was deleted or made anew, and those of registering metrics.
 func (w *Worker) Run(ctx context.Context) error {
 	if !w.ran.CompareAndSwap(false, true) {
 		return ErrStarted
@@ -194,7 +198,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.remote.Keep(ctx) // what was only queued here is for others to find
 	w.drain(cancel, &goroutines)
 	w.remote.Close(ctx)
-	if err := context.Cause(ctx); errors.Is(err, percolator.ErrClosed) {
+	if err := context.Cause(ctx); errors.Is(err, percolator.ErrClosed) || errors.Is(err, percolator.ErrSchemaMismatch) {
 		return fmt.Errorf("observers: %w", err)
 	}
 	return nil

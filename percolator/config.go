@@ -141,8 +141,10 @@ type Config struct {
 	// MaxParallelism is how many requests one commit or GetMulti has in flight at once. 0: 64.
 	MaxParallelism int
 
-	// Logger receives rare events: lock resolution that failed, rows that phase two gave up. It
-	// never receives values. nil: discard.
+	// Logger receives rare events: a store or an oracle that does not answer, lock resolution that
+	// failed, rows that phase two gave up. It never receives values. Workers (package observers) have
+	// it, too. nil: nothing is logged, as a library does not write where its program has not asked it
+	// to; what a call of the program meets is its error in any case. slog.Default() is a good choice.
 	Logger *slog.Logger
 	// MeterProvider receives the metrics that docs/TELEMETRY.md lists. nil: none, at no cost.
 	MeterProvider metric.MeterProvider

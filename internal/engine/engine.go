@@ -97,6 +97,7 @@ func (e *Engine) build(backend store.Backend) (err error) {
 	e.Store = store.New(context.Background(), backend, &telemetry.Counters{})
 	e.Store.Trace = telemetry.NewSpans(e.providers.Tracer)
 	e.Store.Outage = &store.Outage{What: "the store", Logger: e.Config.Logger, Over: e.Store.Background}
+	e.Store.OracleOutage = &store.Outage{What: "the oracle", Logger: e.Config.Logger, Over: e.Store.Background}
 	e.Store.Pressure.Logger, e.Store.Pressure.Over = e.Config.Logger, e.Store.Background
 	e.Store.Listen(e.Config.Logger)
 	if e.Store.Metrics, err = telemetry.NewInstruments(e.providers.Meter); err != nil {
@@ -104,7 +105,7 @@ func (e *Engine) build(backend store.Backend) (err error) {
 	}
 	e.Bulk = store.NewBulkWriter(e.Store.Background, e.Store)
 	e.Sweeping = store.NewBulkWriter(store.InBackground(e.Store.Background), e.Store)
-	e.Clock = &timestamps.Source{Store: e.Store, Config: e.Config, Outage: &store.Outage{What: "the oracle", Logger: e.Config.Logger, Over: e.Store.Background}}
+	e.Clock = &timestamps.Source{Store: e.Store, Config: e.Config}
 	e.Meta = &meta.Watcher{Store: e.Store, Clock: e.Clock, Config: e.Config}
 	e.Dispatch = &dispatch.Dispatcher{Store: e.Store}
 	e.Locks = &locks.Resolver{Store: e.Store, Clock: e.Clock, Meta: e.Meta, Dispatch: e.Dispatch, Config: e.Config}

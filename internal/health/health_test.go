@@ -76,6 +76,31 @@ func TestCheckCollection(t *testing.T) {
 	}
 }
 
+// Cells count once, whatever is parked for them, and the finding names the worst observer.
+func TestParkedCells(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var p Parked
+	if got := p.Findings(false, now); got != nil {
+		t.Errorf("%+v, of none", got)
+	}
+	add := func(row, observer string, hours int) {
+		p.Add(model.Cell{Table: "docs", Row: row, Column: "in"}, observer, now.Add(-time.Duration(hours)*time.Hour))
+	}
+	add("a", "o", 1)
+	want := []Finding{{Level: Warning, Saw: "1 cell is parked, the first 1h0m ago: the observer o failed too often on docs/in", Remedy: "percolator notify ls docs",
+		Advice: "Read the reason, remove the cause, retry.", Runbook: "alert-percolator-parked-rows"}}
+	if got := p.Findings(false, now); !cmp.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	add("a", "p", 2)
+	add("b", "p", 3)
+	want[0].Saw = "at least 2 cells are parked, the first 3h0m ago: the observer p failed too often on docs/in (2), others too"
+	if got := p.Findings(true, now); !cmp.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestOverdueRuns(t *testing.T) {
 	t.Parallel()
 	report := func(overdue int64, observers ...string) (r model.Report) {
@@ -141,6 +166,7 @@ func TestCheckWorkersAndObservers(t *testing.T) {
 		"agree":     {[]model.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v1", "a", "o", takes("in", "poke"))}, nil, nil},
 		"divided":   {[]model.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "b", "p", takes("poke"))}, nil, nil},
 		"versions":  {[]model.WorkerInfo{worker("v1", "a", "o", takes("in", "poke")), worker("v2", "a", "o", takes("in"))}, []Level{Warning}, nil},
+		"untold":    {[]model.WorkerInfo{worker("v0.0.0-2026-abc", "a", "o", takes("in", "poke")), worker("(devel)", "a", "o", takes("in"))}, nil, nil},
 		"observers": {[]model.WorkerInfo{worker("v1", "a", "o", takes("in")), worker("v1", "a", "p", takes("in"))}, []Level{Warning}, []Level{Warning}},
 		"none":      {nil, nil, []Level{Warning}},
 		"silent":    {[]model.WorkerInfo{worker("v1", "a", "o", nil)}, nil, []Level{NotChecked}},
@@ -244,9 +270,6 @@ func TestWaiting(t *testing.T) {
 	}{
 		"in time":     {Backlog(BacklogAge), ""},
 		"late":        {Backlog(BacklogAge + time.Second), "a notification has been waiting for 5m1s"},
-		"none parked": {Parked(0, false, time.Hour), ""},
-		"one parked":  {Parked(1, false, 3*time.Hour), "1 cell is parked, the first 3h0m ago: the observer failed too often"},
-		"many parked": {Parked(7, true, time.Minute), "at least 7 cells are parked, the first 1m0s ago: the observer failed too often"},
 		"all decoded": {Corrupt(0), ""},
 		"corrupt":     {Corrupt(1), "1 notification or lock cannot be decoded"},
 	} {

@@ -60,19 +60,6 @@ func Backlog(oldest time.Duration) []Finding {
 		Runbook: "alert-percolator-notification-backlog"}}
 }
 
-// Parked judges what only waits for an operator; more: there may be more than were counted.
-func Parked(n int, more bool, oldest time.Duration) []Finding {
-	if n <= MostParked {
-		return nil
-	}
-	saw := counted(n, "cell is parked", "cells are parked")
-	if more {
-		saw = "at least " + saw
-	}
-	return []Finding{{Level: Warning, Saw: saw + ", the first " + text.Age(oldest) + " ago: the observer failed too often", Remedy: "percolator notify ls --parked",
-		Advice: "Read the reason, remove the cause, retry.", Runbook: "alert-percolator-parked-rows"}}
-}
-
 // Letters is the finding of entries of a queue that its receiver has refused for good.
 func Letters(table, queue string, n int, more bool, oldest time.Duration) Finding {
 	entries := counted(n, "entry", "entries")

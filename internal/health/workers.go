@@ -38,10 +38,13 @@ const listWorkers = "percolator workers ls"
 // Agreement looks for disagreement among workers, which is normal only while a new version is being
 // rolled out.
 func Agreement(live []model.WorkerInfo) (out []Finding) {
-	versions := map[string]int{}
+	versions, names := map[string]int{}, map[string]bool{}
 	sets := map[string]map[string]bool{} // of observers, by the columns that are taken
 	for _, w := range live {
 		versions[text.Line(w.Version)]++
+		if w.Version != "" && w.Version != "(devel)" && w.Version != "unknown" { // a build that does not know
+			names[w.Version] = true
+		}
 		if w.Columns == "" {
 			continue // it does not say what it takes
 		}
@@ -55,7 +58,7 @@ func Agreement(live []model.WorkerInfo) (out []Finding) {
 		f.Advice = "Fine during a roll-out; finish it otherwise."
 		out = append(out, f)
 	}
-	if len(versions) > 1 {
+	if len(names) > 1 {
 		each := ordered.Map(slices.Sorted(maps.Keys(versions)), func(v string) string { return fmt.Sprintf("%s: %d", v, versions[v]) })
 		disagree("workers of different versions (%s)", strings.Join(each, ", "))
 	}

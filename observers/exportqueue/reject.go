@@ -36,7 +36,7 @@ type rejection struct {
 
 // Error implements error. It has no keys, which are the user's.
 func (r *rejection) Error() string {
-	return fmt.Sprintf("exportqueue: the receiver rejects %d entries: %s", len(r.entries), r.text())
+	return fmt.Sprintf("the receiver rejects %d entries: %s", len(r.entries), r.text())
 }
 
 func (r *rejection) Unwrap() error { return r.reason }

@@ -158,7 +158,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 func (b *browser) open(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.url + path))
-	b.await(`!("live" in document.body.dataset) || document.getElementById("live").dataset.state === "live"`)
+	b.await(`!("live" in document.body.dataset) || ["live", "stale"].includes(document.getElementById("live").dataset.state)`)
 }
 
 // evaluate evaluates an expression in the page.

@@ -80,6 +80,7 @@ type listTools struct {
 	Heads           []head
 	GroupBy         []head
 	Groups          []group // instead of rows
+	MoreGroups      int     // that are not among them
 	From, To        int     // the lines shown, from 1
 	Matching, Total int
 	Previous, Next  string // addresses; "": none
@@ -113,7 +114,7 @@ func arrange[T any](path string, q listQuery, all []T, columns []column[T]) list
 	rows := matching(q, all, columns)
 	l.Matching = len(rows)
 	if by := columnOf(columns, q.Group); by != nil && by.Groups && q.Only == "" {
-		l.Groups = groupsOf(q, rows, *by, at)
+		l.Groups, l.MoreGroups = groupsOf(q, rows, *by, at)
 		return l
 	}
 	sortRows(q, rows, columns)
@@ -165,16 +166,18 @@ func sortRows[T any](q listQuery, rows []T, columns []column[T]) {
 	})
 }
 
-// groupsOf counts rows by their text in a column, the most frequent first, at most maxGroups.
-func groupsOf[T any](q listQuery, rows []T, by column[T], at func(listQuery) string) []group {
+// groupsOf counts rows by their text in a column, the most frequent first, at most maxGroups, and
+// says how many more there are.
+func groupsOf[T any](q listQuery, rows []T, by column[T], at func(listQuery) string) (groups []group, more int) {
 	lines := map[string]int{}
 	for _, row := range rows {
 		lines[by.Text(row)]++
 	}
 	texts := slices.SortedFunc(maps.Keys(lines), func(a, b string) int { return cmp.Or(cmp.Compare(lines[b], lines[a]), cmp.Compare(a, b)) })
-	return ordered.Map(texts[:min(len(texts), maxGroups)], func(text string) group {
+	shown := texts[:min(len(texts), maxGroups)]
+	return ordered.Map(shown, func(text string) group {
 		return group{text, lines[text], at(listQuery{Filter: q.Filter, Group: q.Group, Only: text})}
-	})
+	}), len(texts) - len(shown)
 }
 
 // GroupTitle is the head of the column by which the list is grouped.

@@ -73,3 +73,16 @@ func query(t *testing.T, text string) listQuery {
 	}
 	return readQuery(values)
 }
+
+// Groups that are left out are counted.
+func TestGroupsThatAreLeftOut(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for i := range maxGroups + 3 {
+		all = append(all, fmt.Sprint(i))
+	}
+	l := arrange("path", listQuery{Group: "text"}, all, []column[string]{{Key: "text", Title: "Text", Text: func(s string) string { return s }, Groups: true}})
+	if len(l.Groups) != maxGroups || l.MoreGroups != 3 {
+		t.Errorf("%d groups, %d more", len(l.Groups), l.MoreGroups)
+	}
+}

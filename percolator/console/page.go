@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/internal/ordered"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -222,6 +223,72 @@ func (p *page) Observers() []observerLine {
 	return ordered.Map(slices.Sorted(maps.Keys(byName)), func(name string) observerLine { return *byName[name] })
 }
 
+// LeftOut is how many observers the reports have no room for, at least.
+func (p *page) LeftOut() (n int) {
+	for _, r := range p.Processes.Value {
+		n = max(n, r.Worker.LeftOut)
+	}
+	return n
+}
+
+// queued is lines that differ in the parts of a queue alone, and their sum; or one line.
+type queued[T any] struct {
+	Name  string
+	Sum   T
+	Parts []T // nil: it is no queue
+}
+
+func queues[T any](list []T, name func(T) string, alike func(a, b T) bool, sum func(a, b T) T) (out []queued[T]) {
+	for _, parts := range text.Queues(list, name, alike) {
+		q := queued[T]{Name: text.Span(text.Shown(name(parts[0])), text.Shown(name(parts[len(parts)-1])), len(parts)), Sum: parts[0]}
+		for _, part := range parts[1:] {
+			q.Sum, q.Parts = sum(q.Sum, part), parts
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// ObserverQueues are the observers, those of a queue as one.
+func (p *page) ObserverQueues() []queued[observerLine] {
+	return queues(p.Observers(), func(o observerLine) string { return o.Name }, func(_, _ observerLine) bool { return true },
+		func(a, b observerLine) observerLine {
+			a.Workers, a.ObserverReport = max(a.Workers, b.Workers), plus(a.ObserverReport, b.ObserverReport)
+			return a
+		})
+}
+
+// WaitingQueues are the columns, those of a queue as one.
+func (p *page) WaitingQueues() []queued[waitingColumn] {
+	return queues(p.Pending.Value.Columns, func(c waitingColumn) string { return c.Column },
+		func(a, b waitingColumn) bool { return a.Table == b.Table && p.Takers(a) == p.Takers(b) },
+		func(a, b waitingColumn) waitingColumn {
+			a.Waiting, a.Parked = a.Waiting+b.Waiting, a.Parked+b.Parked
+			if b.Oldest != 0 {
+				a.Oldest = older(a.Oldest, b.Oldest)
+			}
+			return a
+		})
+}
+
+// Stale is what does not answer, and since when what is shown of it is as it was.
+func (p *page) Stale() (s stale) {
+	for _, source := range p.sources() {
+		if source.Failed == nil || source.At.IsZero() {
+			continue
+		}
+		if s.Names = append(s.Names, source.Name); s.Since.IsZero() || source.At.Before(s.Since) {
+			s.Since = source.At
+		}
+	}
+	return s
+}
+
+type stale struct {
+	Names []string
+	Since time.Time
+}
+
 // Share is a part of a whole in percent.
 func (p *page) Share(part, whole int64) string {
 	if whole == 0 {
@@ -280,8 +347,18 @@ func (p *page) MostClients() int { return model.MaxReports - model.MaxWorkers }
 // Failures is how often the workers of a client have failed.
 func (p *page) Failures(c client) string { return grouped(c.Worker.Errors + c.Worker.Panics) }
 
-// LiveWorkers are the workers that percolator workers ls lists.
-func (p *page) LiveWorkers() []model.WorkerInfo { return p.workers() }
+// LiveWorkers are the workers that percolator workers ls lists. There are limits to the observers
+// that a worker names where it announces itself, and where it reports.
+func (p *page) LiveWorkers() []model.WorkerInfo {
+	return ordered.Map(p.workers(), func(w model.WorkerInfo) model.WorkerInfo {
+		for _, r := range p.Processes.Value {
+			if r.Name == w.Name && len(r.Worker.Observers) > len(w.Observers) {
+				w.Observers = slices.Sorted(maps.Keys(r.Worker.Observers))
+			}
+		}
+		return w
+	})
+}
 
 // IsOwn tells whether a client is this process's.
 func (p *page) IsOwn(c client) bool { return c.Client == p.Own }

@@ -16,15 +16,15 @@ import (
 // pending is what the walk over notifications and locks counts, in at most MaxCounted rows of each
 // table, and the first MaxListed of what a person has to look at.
 type pending struct {
-	Columns     []waitingColumn
-	Parked      []observers.Parked
-	ParkedCells int
-	parkedSince time.Time // the oldest of them
-	Corrupt     []percolator.Cell
-	Locks       int
-	Oldest      tso.Timestamp // the oldest notification that needs work; 0: none
-	Waiting     int           // notifications that are not merely parked
-	More        []string      // tables with more rows than were counted
+	Columns   []waitingColumn
+	Parked    []observers.Parked
+	AllParked health.Parked
+	Corrupt   []percolator.Cell
+	Corrupted int // with those that are not listed
+	Locks     int
+	Oldest    tso.Timestamp // the oldest notification that needs work; 0: none
+	Waiting   int           // notifications that are not merely parked
+	More      []string      // tables with more rows than were counted
 
 	lives  []lockLife // of the first MaxCounted locks
 	schema *percolator.Schema
@@ -65,13 +65,13 @@ func (p pending) stranded(now time.Time) (out []health.Finding) {
 	if n, oldest := p.standing(now, health.StrandedTTLs); n > 0 {
 		out = append(out, health.StrandedLocks(n, health.StrandedTTLs, oldest))
 	}
-	return append(out, health.Corrupt(len(p.Corrupt))...)
+	return append(out, health.Corrupt(p.Corrupted)...)
 }
 
 // waiting judges the notifications. Workers see all of them, the walk only the first rows.
 func (p pending) waiting(now time.Time, reports []model.Report) []health.Finding {
 	return append(health.Backlog(max(since(now, p.Oldest), health.OldestReported(reports))),
-		health.Parked(p.ParkedCells, len(p.More) > 0, now.Sub(p.parkedSince))...)
+		p.AllParked.Findings(len(p.More) > 0, now)...)
 }
 
 // countLimit is for how long a walk counts before it says what it has.
@@ -135,6 +135,7 @@ func (t *tally) add(row model.Pending) {
 			ttl:    l.TTL,
 		})
 	}
+	p.Corrupted += len(row.Corrupt)
 	p.Corrupt = append(p.Corrupt, row.Corrupt[:min(len(row.Corrupt), MaxListed-len(p.Corrupt))]...)
 	for _, n := range row.Notified {
 		t.addNotification(t.column(n.Cell.Table, n.Cell.Column), row, n)
@@ -144,10 +145,7 @@ func (t *tally) add(row model.Pending) {
 func (t *tally) addNotification(col *waitingColumn, row model.Pending, n model.Notification) {
 	p := &t.found
 	for _, s := range row.Parked(n) {
-		if p.ParkedCells == 0 || s.Since.Before(p.parkedSince) {
-			p.parkedSince = s.Since
-		}
-		if p.ParkedCells++; len(p.Parked) < MaxListed {
+		if p.AllParked.Add(s.Cell, s.Observer, s.Since); len(p.Parked) < MaxListed {
 			p.Parked = append(p.Parked, parked(s))
 		}
 	}

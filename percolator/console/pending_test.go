@@ -41,8 +41,8 @@ func TestPendingIsBounded(t *testing.T) {
 		})
 	}
 	p := tally.pending()
-	if p.ParkedCells != rows || len(p.Parked) != MaxListed || len(p.Corrupt) != MaxListed || p.Locks != rows {
-		t.Errorf("%d parked, %d listed, %d corrupt, %d locks", p.ParkedCells, len(p.Parked), len(p.Corrupt), p.Locks)
+	if p.AllParked.Cells != rows || len(p.Parked) != MaxListed || len(p.Corrupt) != MaxListed || p.Corrupted != rows || p.Locks != rows {
+		t.Errorf("%d parked, %d listed, %d corrupt, %d locks", p.AllParked.Cells, len(p.Parked), len(p.Corrupt), p.Locks)
 	}
 	if n, oldest := p.standing(at.Time().Add(time.Minute), 1); n != rows || oldest != time.Minute {
 		t.Errorf("%d locks are late, the oldest %v", n, oldest)

@@ -51,7 +51,7 @@ func (p *poller) sample(next *snapshot) sample {
 	if st.Pending.Known() && st.Pending.Failed == nil {
 		found, at := st.Pending.Value, st.now(st.Pending.At)
 		expired, _ := found.standing(at, 1)
-		s.Values[waiting], s.Values[parkedCells], s.Values[expiredLocks] = float64(found.Waiting), float64(found.ParkedCells), float64(expired)
+		s.Values[waiting], s.Values[parkedCells], s.Values[expiredLocks] = float64(found.Waiting), float64(found.AllParked.Cells), float64(expired)
 		s.Values[waitingAge] = max(since(at, found.Oldest), health.OldestReported(st.Processes.Value)).Seconds()
 	}
 	return s

@@ -51,6 +51,7 @@ func functions(version string) template.FuncMap {
 		"line":     firstLine,
 		"plural":   plural,
 		"join":     strings.Join,
+		"spans":    text.Spans,
 		"rowLink":  rowLink,
 		"browse":   browseLink,
 		"ackOf":    ackOf,
@@ -75,7 +76,7 @@ func (v *views) render(w io.Writer, p *page) error {
 // renderMain writes the part of a page that is replaced while it is looked at.
 func (v *views) renderMain(p *page) (string, error) {
 	var b bytes.Buffer
-	err := v.template(p).ExecuteTemplate(&b, "main", p)
+	err := v.template(p).ExecuteTemplate(&b, "content", p)
 	return b.String(), err
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -40,7 +41,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	case len(args) == 3 && args[0] == "old":
 		return put(ctx, plain, args[1], args[2])
 	}
-	client, err := percolator.NewClient(ctx, percolator.Config{Project: project, Instance: instance})
+	client, err := percolator.NewClient(ctx, percolator.Config{Project: project, Instance: instance, Logger: slog.Default()})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"strings"
@@ -42,6 +43,7 @@ func transferAndDie(ctx context.Context, die func()) error {
 	client, err := percolator.NewClient(ctx, percolator.Config{
 		Project:  os.Getenv("PERCOLATOR_PROJECT"),
 		Instance: os.Getenv("PERCOLATOR_INSTANCE"),
+		Logger:   slog.Default(),
 	}, options...)
 	if err != nil {
 		return err

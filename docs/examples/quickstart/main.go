@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -38,6 +39,7 @@ func work(ctx context.Context, out io.Writer) error {
 	client, err := percolator.NewClient(ctx, percolator.Config{
 		Project:  os.Getenv("PERCOLATOR_PROJECT"),
 		Instance: os.Getenv("PERCOLATOR_INSTANCE"),
+		Logger:   slog.Default(),
 	})
 	if err != nil {
 		return err

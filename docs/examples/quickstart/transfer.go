@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -18,6 +19,7 @@ func transfer(ctx context.Context, out io.Writer) error {
 	client, err := percolator.NewClient(ctx, percolator.Config{
 		Project:  os.Getenv("PERCOLATOR_PROJECT"),
 		Instance: os.Getenv("PERCOLATOR_INSTANCE"),
+		Logger:   slog.Default(),
 	})
 	if err != nil {
 		return err

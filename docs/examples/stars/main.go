@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -47,6 +48,7 @@ func run(ctx context.Context) error {
 	client, err := percolator.NewClient(ctx, percolator.Config{
 		Project:  os.Getenv("PERCOLATOR_PROJECT"),
 		Instance: os.Getenv("PERCOLATOR_INSTANCE"),
+		Logger:   slog.Default(),
 	})
 	if err != nil {
 		return err

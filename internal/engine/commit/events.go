@@ -2,7 +2,6 @@ package commit
 
 import (
 	"github.com/gopercolator/percolator/internal/engine/locks"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -28,7 +27,7 @@ func (cm *commit) rowDone(rw *rowWrites, commitTS tso.Timestamp, err error) {
 	cm.c.Locks.Own.RowDone(cm.startTS)
 	cm.c.Journal.Own.RowDone(cm.entry, err, rw.notified()...)
 	if err != nil {
-		telemetry.Warn(cm.c.Config.Logger, "phase two left to lock resolution", err, "table", rw.table, "start_ts", cm.startTS)
+		cm.c.Store.Warn(cm.c.Config.Logger, "phase two left to lock resolution", err, "table", rw.table, "start_ts", cm.startTS)
 		return
 	}
 	cm.wrote(rw, commitTS)

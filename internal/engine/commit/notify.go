@@ -9,7 +9,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -103,7 +102,7 @@ func (c *Committer) ClearNotifications(ctx context.Context, over ...model.Notifi
 		}
 		muts[i] = store.RowMutation{Table: n.Cell.Table, Row: n.Cell.Row, Mut: mut, Deadline: until, Done: func(err error) {
 			if err != nil {
-				telemetry.Warn(c.Config.Logger, "notification not erased; it will be found again", err, "table", n.Cell.Table, "column", n.Cell.Column)
+				c.Store.Warn(c.Config.Logger, "notification not erased; it will be found again", err, "table", n.Cell.Table, "column", n.Cell.Column)
 				return
 			}
 			c.Journal.Own.Cleared(n.Cell, n.Timestamp, asked)

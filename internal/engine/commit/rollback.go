@@ -9,7 +9,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -35,7 +34,7 @@ func (cm *commit) abort(ctx context.Context, cause error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 		defer cancel()
 		if err := cm.c.Bulk.Do(ctx, cm.erasures(false)); err != nil {
-			telemetry.Warn(cm.c.Config.Logger, "erasure left to lock resolution", err, "start_ts", cm.startTS, "table", cm.primary.Cell.Table)
+			cm.c.Store.Warn(cm.c.Config.Logger, "erasure left to lock resolution", err, "start_ts", cm.startTS, "table", cm.primary.Cell.Table)
 		}
 	}
 	return retry.WithContext(ctx, cause)
@@ -64,7 +63,7 @@ func (cm *commit) cleanUp(ctx context.Context) error {
 	}
 	_, err := cm.rollBack(ctx)
 	if err != nil {
-		telemetry.Warn(cm.c.Config.Logger, "roll back left to lock resolution", err, "start_ts", cm.startTS, "table", cm.primary.Cell.Table)
+		cm.c.Store.Warn(cm.c.Config.Logger, "roll back left to lock resolution", err, "start_ts", cm.startTS, "table", cm.primary.Cell.Table)
 	}
 	return err
 }
@@ -107,7 +106,7 @@ func (cm *commit) rollBack(ctx context.Context) (locks.TxnStatus, error) {
 		return s, nil
 	}
 	if err := cm.c.Bulk.Do(ctx, cm.erasures(matched)); err != nil {
-		telemetry.Warn(cm.c.Config.Logger, "erasure left to lock resolution", err, "start_ts", cm.startTS, "table", p.Table)
+		cm.c.Store.Warn(cm.c.Config.Logger, "erasure left to lock resolution", err, "start_ts", cm.startTS, "table", p.Table)
 	} else if !cm.toldWeakly { // else a look dispatches what was notified (J4)
 		cm.c.Journal.Own.RolledBack(cm.entry)
 	}

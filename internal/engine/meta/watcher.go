@@ -34,7 +34,7 @@ type Watcher struct {
 	Catalog atomic.Pointer[catalog.Catalog]
 
 	asked    atomic.Int64 // requests for the row
-	replaced atomic.Bool  // it was logged
+	replaced atomic.Pointer[ReplacedError]
 
 	mu     sync.RWMutex
 	last   State
@@ -95,10 +95,28 @@ func (w *Watcher) checkReplaced(known, m State, err error) {
 	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.value(metaSchema), known.value(metaSchema)):
 		return
 	}
-	if !w.replaced.Swap(true) {
+	if w.replaced.CompareAndSwap(nil, &ReplacedError{known.Version, found}) {
 		w.Config.Logger.Error("the instance is not the one that this program began with: its stored schema is gone, or older; restart the program once the schema is stored",
 			"known", known.Version, "found", found)
 	}
+}
+
+// ReplacedError says that an instance was made anew below its clients.
+type ReplacedError struct{ Known, Found uint64 }
+
+func (e *ReplacedError) Error() string {
+	return fmt.Sprintf("the instance is not the one that this program began with: its schema had version %d, and has %d (0: none)", e.Known, e.Found)
+}
+
+// Is reports whether target is ErrSchemaMismatch.
+func (e *ReplacedError) Is(target error) bool { return target == model.ErrSchemaMismatch }
+
+// Replaced returns a *ReplacedError once the instance was made anew.
+func (w *Watcher) Replaced() error {
+	if e := w.replaced.Load(); e != nil {
+		return e
+	}
+	return nil
 }
 
 // Run refreshes until ctx ends. After a failed read it tries again within a second; meanwhile its

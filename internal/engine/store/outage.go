@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -30,6 +32,22 @@ type Outage struct {
 	armed   atomic.Bool // a look is due
 	down    atomic.Bool
 }
+
+// Silent reports whether the store, or the oracle, has not answered for some seconds.
+func (s *Store) Silent() bool { return s.Outage.Silent() || s.OracleOutage.Silent() }
+
+// Warn logs what has failed as telemetry.Warn does, but at level Debug alone while the log already
+// says that nothing answers.
+func (s *Store) Warn(log *slog.Logger, what string, err error, fields ...any) {
+	if s.Silent() {
+		log.Debug(what, append(slices.Clone(fields), "err", err)...)
+	} else {
+		telemetry.Warn(log, what, err, fields...)
+	}
+}
+
+// Silent reports whether nothing has been answered for some seconds.
+func (o *Outage) Silent() bool { return o != nil && o.down.Load() }
 
 // Asked comes before a request.
 func (o *Outage) Asked() {

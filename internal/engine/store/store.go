@@ -55,7 +55,8 @@ type Store struct {
 	Metrics *telemetry.Instruments // nil: none
 	Trace   telemetry.Spans
 	Tablets Tablets
-	Outage  *Outage // nil: none is logged
+
+	Outage, OracleOutage *Outage // nil: none is logged
 
 	Pressure    Backpressure
 	Conditional slowness // of CheckAndMutate

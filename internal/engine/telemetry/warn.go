@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/tso"
 )
 
 // Warn logs what has failed with its cause, and at level Debug with the error, whose text may name
@@ -57,5 +58,6 @@ var sentinels = []struct {
 	{model.ErrNotFound, "not_found"}, {model.ErrExists, "exists"}, {model.ErrUnique, "unique"}, {model.ErrSchemaMismatch, "schema_mismatch"},
 	{model.ErrTooLarge, "too_large"}, {model.ErrInvalidArgument, "invalid_argument"}, {model.ErrTxnDone, "txn_done"}, {model.ErrCorrupt, "corrupt"},
 	{model.ErrLeased, "leased"}, {model.ErrHeld, "held"},
+	{tso.ErrUnavailable, "oracle_unavailable"}, {tso.ErrNotLeader, "oracle_unavailable"},
 	{model.ErrClosed, "closed"}, {model.ErrImporting, "importing"}, {context.Canceled, "canceled"}, {context.DeadlineExceeded, "timeout"},
 }

@@ -32,8 +32,6 @@ type Source struct {
 	ahead  startAhead  // start timestamps for Blind
 	Newest newestStamp // for MaxStaleness, and for the age of snapshots
 
-	Outage *store.Outage // nil: none is logged
-
 	Wall func() time.Time // nil: this machine's; tests suspend machines by it
 }
 
@@ -129,7 +127,7 @@ func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 	defer cancel()
 	ctx, span := s.Store.Trace.Within(ctx, "percolator.timestamp")
 	s.Store.Count.Oracle.Add(1)
-	s.Outage.Asked()
+	s.Store.OracleOutage.Asked()
 	asked := s.Moment()
 	ts, err := s.Oracle.Next(ctx)
 	s.tookOracle(ctx, asked.Time, err)
@@ -142,7 +140,7 @@ func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 }
 
 func (s *Source) tookOracle(ctx context.Context, asked time.Time, err error) {
-	s.Outage.Ended(err)
+	s.Store.OracleOutage.Ended(err)
 	d := time.Since(asked)
 	s.Store.Count.Latency[telemetry.OpOracle].Add(d)
 	s.Store.Metrics.OracleRequest(ctx, d, err)

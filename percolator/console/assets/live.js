@@ -6,7 +6,7 @@ export function follow(page, badge, handlers) {
   const interval = Number(document.body.dataset.interval) || 2000;
 
   const say = (state, text) => {
-    if (badge.dataset.state === state) return;
+    if (badge.dataset.state === state && badge.textContent === text) return;
     badge.dataset.state = state;
     badge.textContent = text;
   };
@@ -28,8 +28,9 @@ export function follow(page, badge, handlers) {
     for (const [name, handle] of Object.entries(handlers)) {
       source.addEventListener(name, (event) => {
         lastEvent = Date.now();
-        say("live", "live");
         handle(JSON.parse(event.data));
+        const stale = document.querySelector("[data-stale]"); // the console answers, and has no answers
+        say(stale ? "stale" : "live", stale ? stale.dataset.stale : "live");
       });
     }
   };

@@ -16,7 +16,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -106,7 +105,7 @@ func (g *Collector) Run(ctx context.Context) error {
 		case errors.Is(err, model.ErrLeased):
 			g.e.Config.Logger.Debug("collection: nothing to do here", "err", err)
 		case err != nil:
-			telemetry.Warn(g.e.Config.Logger, "collection stopped, and is continued later", err, "phase", col.Phase, "table", col.Table)
+			g.e.Store.Warn(g.e.Config.Logger, "collection stopped, and is continued later", err, "phase", col.Phase, "table", col.Table)
 		default:
 			g.e.Config.Logger.Info("collected", "phase", col.Phase, "safepoint", col.Safepoint.Time(), "rows", col.Rows, "versions", col.Versions, "tombstones", col.Tombstones, "locks", col.Locks, "postponed", col.Postponed)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -72,7 +71,7 @@ func (s *collecting) finishByJournal(ctx context.Context) error {
 // optional is the error of something that a cycle does without if it finds what it cannot decode.
 func (s *collecting) optional(err error) error {
 	if errors.Is(err, model.ErrCorrupt) {
-		telemetry.Warn(s.e.Config.Logger, "collection: rows of the journal were left as they are", err)
+		s.e.Store.Warn(s.e.Config.Logger, "collection: rows of the journal were left as they are", err)
 		return nil
 	}
 	return err

@@ -16,7 +16,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/engine/telemetry"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -120,7 +119,7 @@ func (w *Sweeper) log(ctx context.Context, due bool, done model.Sweep, err error
 	case errors.Is(err, model.ErrLeased):
 		log.Debug("sweep: nothing to do here", "err", err)
 	case err != nil:
-		telemetry.Warn(log, "sweep stopped, and is continued later", err, "phase", done.Phase, "table", done.Table)
+		w.e.Store.Warn(log, "sweep stopped, and is continued later", err, "phase", done.Phase, "table", done.Table)
 	case due && done.Missed.Sum() > 0:
 		log.Error("swept, and found what the journal has missed", "locks", done.Missed.Locks, "notifications", done.Missed.Notifications, "garbage", done.Missed.Garbage)
 	case due:

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -48,7 +49,7 @@ func newParkedCell(p observers.Parked) parkedCell {
 
 func NewNotifyLs() *cobra.Command {
 	var f cli.ListFlags
-	limit, onlyParked := 100, false
+	limit, onlyParked, each := 100, false, false
 	cmd := &cobra.Command{
 		Use:     "ls [TABLE…]",
 		PreRunE: func(*cobra.Command, []string) error { return cli.NotNegative("limit", limit) },
@@ -57,11 +58,12 @@ func NewNotifyLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.Output.Emit(cmd.OutOrStdout(), found, func(w io.Writer) { found.print(w, time.Now()) })
+			return f.Output.Emit(cmd.OutOrStdout(), found, func(w io.Writer) { found.print(w, time.Now(), each) })
 		}),
 	}
 	f.Add(cmd, cli.DataTimeout)
 	cmd.Flags().IntVar(&limit, "limit", limit, "how many parked cells to list")
+	cmd.Flags().BoolVar(&each, "each", false, "list each column of a queue by itself")
 	cmd.Flags().BoolVar(&onlyParked, "parked", false, "list only the cells whose observers are parked")
 	return cmd
 }
@@ -119,15 +121,23 @@ func (w *waitingColumn) add(row model.Pending, n model.Notification) {
 	}
 }
 
-func (found notifications) print(w io.Writer, now time.Time) {
+func (found notifications) print(w io.Writer, now time.Time, each bool) {
 	if len(found.Waiting)+len(found.Parked) == 0 {
 		_, _ = fmt.Fprintln(w, "no notifications")
 		return
 	}
 	if len(found.Waiting) > 0 {
 		t := cli.NewTable(w, "TABLE", "COLUMN", "NOTIFIED", "WITH PARKED", "OLDEST")
-		for _, c := range found.Waiting {
-			t.Row(c.Table, c.Column, c.Cells, c.Parked, cli.Age(now, c.Oldest))
+		together := func(a, b waitingColumn) bool { return !each && a.Table == b.Table }
+		for _, q := range text.Queues(found.Waiting, func(c waitingColumn) string { return c.Column }, together) {
+			sum := q[0]
+			for _, c := range q[1:] {
+				sum.Cells, sum.Parked = sum.Cells+c.Cells, sum.Parked+c.Parked
+				if c.Oldest.Before(sum.Oldest) {
+					sum.Oldest = c.Oldest
+				}
+			}
+			t.Row(sum.Table, text.Span(sum.Column, q[len(q)-1].Column, len(q)), sum.Cells, sum.Parked, cli.Age(now, sum.Oldest))
 		}
 		t.Flush()
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
-	"github.com/gopercolator/percolator/internal/health"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -21,6 +20,8 @@ type waitJSON struct {
 	Notifications int64 `json:"notifications"` // left for workers; parked ones do not count
 	Locks         int64 `json:"locks"`         // on observed cells that may have committed
 	Parked        int   `json:"parked"`        // cells that wait for an operator, counted when the rest is done
+
+	ParkedSince *time.Time `json:"parkedSince,omitempty"` // the first of them
 }
 
 func NewNotifyWait() *cobra.Command {
@@ -59,10 +60,15 @@ func waitIdle(ctx context.Context, cmd *cobra.Command, c *percolator.Client, out
 	out := waitJSON{Idle: err == nil, Notifications: left.Notifications, Locks: left.Locks}
 	text := "no notification is left"
 	if out.Idle {
-		var parked []health.Finding
-		out.Parked, parked = look.Parked(ctx, c, time.Now())
+		all, parked := look.Parked(ctx, c, time.Now())
+		if out.Parked = all.Cells; all.Cells > 0 {
+			out.ParkedSince = new(all.Since)
+		}
 		for _, f := range parked {
 			text += "; " + f.Saw
+			if f.Remedy != "" {
+				text += " (" + f.Remedy + ")"
+			}
 		}
 	} else {
 		text = left.String()

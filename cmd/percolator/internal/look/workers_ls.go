@@ -14,6 +14,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/ordered"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -78,7 +79,7 @@ func workerList(seen model.Workers, reports []model.Report) []workerJSON {
 			o = workerJSON{Name: cli.Shown(w.Name), Version: w.Version, Started: w.Started.Time().UTC(), Expires: w.Expires.Time().UTC()}
 		}
 		o.Session, o.Columns = w.Session, w.Columns
-		if len(w.Observers) > 0 {
+		if len(w.Observers) > len(o.Observers) { // there are limits to what either tells
 			o.Observers = ordered.Map(w.Observers, cli.Shown)
 		}
 		byName[w.Name] = o
@@ -101,7 +102,7 @@ func printWorkers(w io.Writer, list []workerJSON, now tso.Timestamp) {
 			backlog = (time.Duration(o.BacklogMillis) * time.Millisecond).String()
 		}
 		t.Row(o.Name, cli.OrDash(o.Host), pid, cli.OrDash(o.Version), cli.OrDash(o.Session), cli.Age(now.Time(), o.Started), o.Expires.Format(time.RFC3339),
-			cli.OrDash(o.Columns), queued, overdue, backlog, reported, cli.OrDash(strings.Join(o.Observers, ", ")))
+			cli.OrDash(o.Columns), queued, overdue, backlog, reported, cli.OrDash(strings.Join(text.Spans(o.Observers), ", ")))
 	}
 	t.Flush()
 }

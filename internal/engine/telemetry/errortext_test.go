@@ -1,0 +1,66 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/tso"
+)
+
+// hiding wraps an error that does not stand in its text as it is.
+type hiding struct{ error }
+
+func (h hiding) Error() string { return "hidden: " + strings.ToUpper(h.error.Error()) }
+func (h hiding) Unwrap() error { return h.error }
+
+// saying wraps an error of which its text says nothing.
+type saying struct{ error }
+
+func (saying) Error() string   { return "nothing of it" }
+func (s saying) Unwrap() error { return s.error }
+
+// The text of a program's error is its own, and what errors of this module in it say of rows is
+// not.
+func TestProgramText(t *testing.T) {
+	t.Parallel()
+	conflict := &model.ConflictError{Cell: model.Cell{Table: "t", Row: "secret", Column: "c"}, StartTS: 1, OtherTS: 2}
+	absent := fmt.Errorf(`percolator: t/"secret"/c: %w`, model.ErrNotFound)
+	away := fmt.Errorf("percolator: reading t: %w", status.Error(codes.Unavailable, "secret"))
+	undecodable := fmt.Errorf(`percolator: t/"secret"/c: %w: strconv.Atoi: parsing "secret": invalid syntax`, model.ErrCorrupt)
+	theirs := status.Error(codes.NotFound, "no such price")
+	for want, err := range map[string]error{
+		"no price":                                                 errors.New("no price"),
+		"pricing: percolator conflict":                             fmt.Errorf("pricing: %w", conflict),
+		"percolator conflict":                                      conflict,
+		"pricing: conflict":                                        fmt.Errorf("pricing: %w", model.ErrConflict),
+		"pricing: percolator not_found, and so on":                 fmt.Errorf("pricing: %w, and so on", absent),
+		"a: b: percolator Unavailable":                             fmt.Errorf("a: %w", fmt.Errorf("b: %w", away)),
+		"percolator oracle_unavailable":                            fmt.Errorf("percolator: oracle: %w: secret", tso.ErrUnavailable),
+		"one\npercolator not_found\npercolator conflict":           errors.Join(errors.New("one"), absent, conflict),
+		"percolator not_found\npercolator not_found":               errors.Join(absent, absent),
+		"percolator conflict after percolator not_found":           fmt.Errorf("%[2]w after %[1]w", absent, conflict),
+		"percolator not_found, percolator not_found: again":        fmt.Errorf("%w, %w", absent, fmt.Errorf("%w: again", absent)),
+		"pricing: rpc error: code = NotFound desc = no such price": fmt.Errorf("pricing: %w", theirs),
+		"3 values: percolator corrupt":                             fmt.Errorf("3 values: %w", undecodable),
+		"pricing: percolator error":                                fmt.Errorf("pricing: %v", absent),
+		"percolator not_found":                                     hiding{absent},
+	} {
+		if got := ProgramText(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for _, err := range []error{saying{absent}, fmt.Errorf("pricing: %w", saying{absent}), fmt.Errorf("%s: %w", strings.Repeat("x", maxCut), absent)} {
+		if got := ProgramText(err); got != "percolator not_found" {
+			t.Errorf("%q, of an error that says nothing of what it wraps", got)
+		}
+	}
+	if got := ProgramText(errors.New(strings.Repeat("é", 600))); len(got) != maxErrorText {
+		t.Errorf("%d bytes", len(got))
+	}
+}
