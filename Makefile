@@ -95,7 +95,7 @@ mutants:
 	go test ./emulator_test/mutants -v -timeout 3h -count 1 $(MUTANTS)
 
 # Programs of REVISION and of this one beside each other, on one instance.
-REVISION ?= HEAD~1
+REVISION ?= $(lastword $(shell cat .ci/release))
 upgrade:
 	go test ./emulator_test/upgrade -v -timeout 30m -count 1 -revision $(REVISION)
 
