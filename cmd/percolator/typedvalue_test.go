@@ -49,6 +49,7 @@ func testTypedSession(t *testing.T) {
 	s.runWith(cli.ExitOK, "-100\n", "set", "stock", "pins", "onhand", "--file", "-")
 	s.run(cli.ExitUsage, "set", "stock", "pins", "onhand", "many")
 	s.run(cli.ExitUsage, "set", "stock", "pins", "onhnad", "1")
+	s.run(cli.ExitUsage, "watch", "stock", "onhnad")
 	s.run(cli.ExitUsage, "set", "stock", "pins", "since", "yesterday")
 	s.run(cli.ExitUsage, "set", "stock", "pins", "price", "NaN")
 	s.run(cli.ExitUsage, "set", "stock", "pins", "price", "fff8000000000001", "--hex")
