@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/webindex/load"
+	"github.com/gopercolator/percolator/cmd/webindex/search"
 )
 
 // The whole store lives in this process, so most of its memory is in use and collecting garbage is
@@ -35,7 +36,8 @@ func newDemoCommand(a *app) *cobra.Command {
 		Use:   "demo",
 		Short: "Index a crawl and search it, all in this process",
 		Long: `Demo starts the official Bigtable emulator, a timestamp oracle and a worker in this process, loads a crawl, shows
-what the observers make of it, and serves the search page until it is interrupted. Nothing is kept.`,
+what the observers make of it, and serves the search page until it is interrupted. Nothing is kept. On a loopback
+address, pages can be changed in the browser, and the index follows.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.inputs = append(d.inputs, args...)
 			if d.workers < 1 {
@@ -85,7 +87,11 @@ func (a *app) demo(ctx context.Context, d demo) error {
 		wrong = errors.Join(wrong, problem)
 	}
 	if !d.exit {
-		wrong = errors.Join(wrong, a.serve(ctx, listener, store.clients[0]))
+		pages := search.NewServer(store.clients[0], a.log)
+		if listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
+			pages.AllowChanges(func() (map[string]int64, int) { return w.runs().Observers, w.queued() })
+		}
+		wrong = errors.Join(wrong, a.serve(ctx, listener, pages))
 	}
 	return errors.Join(wrong, w.stop())
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gopercolator/percolator/cmd/webindex/index"
+	"github.com/gopercolator/percolator/cmd/webindex/search"
 	"github.com/gopercolator/percolator/cmd/webindex/webtest"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/internal/text"
@@ -381,7 +382,7 @@ func TestSearchConnections(t *testing.T) {
 	l := &accepting{Listener: tcp}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- (&app{stdout: output(t)}).serve(ctx, l, nil) }() // a style sheet needs no client
+	go func() { ended <- (&app{stdout: output(t)}).serve(ctx, l, search.NewServer(nil, nil)) }() // a style sheet needs no client
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {

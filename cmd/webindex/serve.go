@@ -31,7 +31,7 @@ func newServeCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.serve(cmd.Context(), l, client)
+				return a.serve(cmd.Context(), l, search.NewServer(client, a.log))
 			})
 		},
 	}
@@ -45,11 +45,11 @@ func addAddrFlag(cmd *cobra.Command, addr *string) {
 }
 
 // serve answers searches until ctx ends, which is the normal end.
-func (a *app) serve(ctx context.Context, l net.Listener, client *percolator.Client) error {
+func (a *app) serve(ctx context.Context, l net.Listener, pages *search.Server) error {
 	fmt.Fprintf(a.stdout, "\nSearch on http://%s (Ctrl-C ends)\n", l.Addr())
 	const headerBytes, answerWithin, stopWithin = 16 << 10, 30 * time.Second, 5 * time.Second
 	server := exporters.Server{
-		Handler: search.NewServer(client, a.log), Connections: searchConnections, HeaderBytes: headerBytes, AnswerWithin: answerWithin, StopWithin: stopWithin,
+		Handler: pages, Connections: searchConnections, HeaderBytes: headerBytes, AnswerWithin: answerWithin, StopWithin: stopWithin,
 	}
 	if err := server.Serve(ctx, l); err != nil {
 		return fmt.Errorf("search page: %w", err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,26 +22,7 @@ const browserLimit = 4 * time.Minute
 // TestSearchPageInBrowser: no page of the demo sticks out of a screen, be it a telephone's. With
 // PERCOLATOR_SCREENSHOTS=DIRECTORY it draws the pages for docs/webindex.
 func TestSearchPageInBrowser(t *testing.T) {
-	fixture.Long(t)
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("no Chromium on this machine: install Debian's package chromium to test the pages in a browser")
-	}
-	t.Parallel()
-	ctx, interrupt := context.WithTimeout(t.Context(), browserLimit)
-	defer interrupt()
-	stdout, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdout.Close()
-	ended := make(chan int, 1)
-	go func() {
-		defer writer.Close()
-		ended <- run(ctx, []string{"demo", "--addr", "127.0.0.1:0"}, writer, output(t))
-	}()
-	address := awaitAddress(t, stdout)
-	browser := openBrowser(t, path)
+	browser, address := openDemo(t)
 	for name, page := range map[string]string{
 		"start": "/", "results": "/?q=lighthouse+keeper", "nothing": "/?q=lighthouse+zebra",
 		"stored": "/stored?q=glossary+harbour&url=http%3A%2F%2Fharbours.example%2Fglossary%2F", "document": "/document?url=http%3A%2F%2Flights.example%2F",
@@ -48,16 +30,66 @@ func TestSearchPageInBrowser(t *testing.T) {
 		if err := chromedp.Do(browser, chromedp.Navigate(address+page)); err != nil {
 			t.Fatal(err)
 		}
-		for _, width := range []int64{1280, 400} {
-			for _, scheme := range []string{"light", "dark"} {
-				look(t, browser, name, width, scheme)
-			}
+		lookAtAll(t, browser, name)
+	}
+}
+
+// TestChangeInBrowser does what a newcomer does: they change the page of a result, and the result
+// is another without a reload.
+func TestChangeInBrowser(t *testing.T) {
+	browser, address := openDemo(t)
+	do := func(actions ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(browser, actions...); err != nil {
+			t.Fatal(err)
 		}
 	}
-	interrupt()
-	if status := <-ended; status != 0 {
-		t.Errorf("status %d", status)
+	do(chromedp.Navigate(address+"/?q=lighthouse+keeper"), chromedp.Click(`main li a[href^="/change?"]`), chromedp.WaitVisible("textarea"))
+	lookAtAll(t, browser, "change")
+	rename := `(() => { const f = document.querySelector("textarea"); f.value = f.value.replace(/<title>/, "<title>Zebras, ") })()`
+	if _, err := chromedp.Run(browser, chromedp.Evaluate[any](rename, chromedp.EvalAsValue)); err != nil {
+		t.Fatal(err)
 	}
+	do(chromedp.Click("main form button"), chromedp.WaitVisible(`#travel[data-done]`))
+	title, err := chromedp.Run(browser, chromedp.Evaluate[string](`document.querySelector("li.changed h2").textContent`))
+	if err != nil || !strings.HasPrefix(title, "Zebras, ") {
+		t.Errorf("the result is %q: %v", title, err)
+	}
+	reloads, err := chromedp.Run(browser, chromedp.Evaluate[int](`performance.getEntriesByType("navigation").filter((n) => n.type === "reload").length`))
+	if err != nil || reloads > 0 {
+		t.Errorf("%d reloads: %v", reloads, err)
+	}
+	lookAtAll(t, browser, "changed")
+}
+
+// openDemo runs the demo, until the test ends, and a browser.
+func openDemo(t *testing.T) (browser context.Context, address string) {
+	t.Helper()
+	fixture.Long(t)
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no Chromium on this machine: install Debian's package chromium to test the pages in a browser")
+	}
+	t.Parallel()
+	ctx, interrupt := context.WithTimeout(context.Background(), browserLimit)
+	stdout, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan int, 1)
+	stderr := output(t)
+	go func() {
+		defer writer.Close()
+		ended <- run(ctx, []string{"demo", "--addr", "127.0.0.1:0"}, writer, stderr)
+	}()
+	t.Cleanup(func() {
+		interrupt()
+		if status := <-ended; status != 0 {
+			t.Errorf("status %d", status)
+		}
+		stdout.Close()
+	})
+	return openBrowser(t, path), awaitAddress(t, stdout)
 }
 
 func openBrowser(t *testing.T, path string) context.Context {
@@ -73,6 +105,16 @@ func openBrowser(t *testing.T, path string) context.Context {
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(end)
 	return ctx
+}
+
+// lookAtAll looks at the page that is loaded at all widths, in all schemes of colours.
+func lookAtAll(t *testing.T, browser context.Context, name string) {
+	t.Helper()
+	for _, width := range []int64{1280, 400} {
+		for _, scheme := range []string{"light", "dark"} {
+			look(t, browser, name, width, scheme)
+		}
+	}
 }
 
 // look looks at the page that is loaded, at a width and in a scheme of colours.

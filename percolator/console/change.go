@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/gopercolator/percolator/internal/serve/origin"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
@@ -36,7 +37,7 @@ func (h *Handler) change(do func(ctx context.Context, r *http.Request) (done, er
 			h.fail(w, r, http.StatusForbidden, "This console changes nothing.", "Start it with --allow-changes (Config.AllowChanges), or use the command line.")
 			return
 		}
-		if !ownForm(r) {
+		if !origin.OwnForm(r) {
 			h.fail(w, r, http.StatusForbidden, "This request does not come from a page of the console.", "Go back to the page and press the button there.")
 			return
 		}

@@ -60,7 +60,7 @@ func newHandler(c *percolator.Client, cfg Config, src source) *Handler {
 		c: c, admin: admin.New(c), cfg: cfg, log: cfg.Logger, poll: newPoller(src, cfg.PollInterval), views: newViews(),
 		guard: &guard{
 			username: sha256.Sum256([]byte(cfg.Username)), password: sha256.Sum256([]byte(cfg.Password)),
-			basic: cfg.Password != "", crossOrigin: http.NewCrossOriginProtection(),
+			basic: cfg.Password != "",
 		},
 		streams: make(chan struct{}, MaxStreams),
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/gopercolator/percolator/internal/serve/origin"
 )
 
 // Bounds of a stream.
@@ -22,7 +24,7 @@ const (
 // stream keeps a page up to date by server-sent events: "samples" with points of the charts, those
 // after Last-Event-ID, and "main" with the page's content. All viewers get them from the same poll.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
-	if h.guard.foreign(r) { // also by a link: a window that another site opens would hold a slot
+	if origin.Foreign(r) { // also by a link: a window that another site opens would hold a slot
 		http.Error(w, "Only the console's own pages are kept up to date.", http.StatusForbidden)
 		return
 	}

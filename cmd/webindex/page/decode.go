@@ -36,6 +36,9 @@ func Decode(header http.Header, body []byte) []byte {
 	return bytes.ToValidUTF8(decoded, []byte("\ufffd"))
 }
 
+// Cluster returns Page.Cluster without reading the whole page.
+func Cluster(header http.Header, body []byte) string { return cluster(Decode(header, body)) }
+
 // cluster returns the identity of a decoded document.
 func cluster(decoded []byte) string {
 	sum := sha256.Sum256(decoded)

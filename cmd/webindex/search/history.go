@@ -23,13 +23,13 @@ type version struct {
 // history lists the stored versions of a raw response, newest first, back to the last deletion or
 // to the limit. Every snapshot shows the newest version in it and its commit timestamp; the
 // snapshot just before that shows the one before. tooOld tells that the store does not keep what is
-// older.
+// older. The digest is written with every response, and is small.
 func (s *Server) history(ctx context.Context, url string, limit int) (versions []version, tooOld bool, err error) {
 	var opts []percolator.ReadOption
 	for len(versions) < limit {
 		var newest percolator.Entry
 		err := s.view(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
-			newest, err = digestIn(ctx, snap, url)
+			newest, err = entryIn(ctx, snap, index.Digest.Cell(url))
 			return err
 		}, opts...)
 		switch {
@@ -50,11 +50,9 @@ func (s *Server) history(ctx context.Context, url string, limit int) (versions [
 	return versions, false, nil
 }
 
-// digestIn finds the version of the response in a snapshot. The digest is written with every
-// response, and is small.
-func digestIn(ctx context.Context, r percolator.Reader, url string) (percolator.Entry, error) {
-	cell := index.Digest.Cell(url)
-	for e, err := range r.Scan(ctx, cell.Table, percolator.Row(url), cell.Column) {
+// entryIn finds the version of a cell in a snapshot.
+func entryIn(ctx context.Context, r percolator.Reader, cell percolator.Cell) (percolator.Entry, error) {
+	for e, err := range r.Scan(ctx, cell.Table, percolator.Row(cell.Row), cell.Column) {
 		return e, err
 	}
 	return percolator.Entry{}, percolator.ErrNotFound

@@ -34,11 +34,14 @@ type resultsPage struct {
 	First, Last    string      // links, of a page beyond the last
 	Pages          int         // of results
 	Overview       *overview   // of the start page; nil: not known
+	Changes        bool        // pages can be changed
+	Changed        string      // URL of the page that was changed
 }
 
 type result struct {
 	URL, Document string
 	Stored        string // the page as it was crawled
+	Change        string // the form that changes it; "": there is none
 	Title         []page.Fragment
 	Snippet       []page.Fragment
 	Anchors       []index.Anchor
@@ -58,7 +61,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.TrimSpace(query) == "" {
-		s.show(w, http.StatusOK, "results.html", &resultsPage{Overview: s.overview(r.Context())})
+		s.show(w, http.StatusOK, "results.html", &resultsPage{Overview: s.overview(r.Context()), Changes: s.changes != nil})
 		return
 	}
 	p, err := s.search(r.Context(), query, number)
@@ -77,29 +80,35 @@ func (s *Server) search(ctx context.Context, query string, number int) (*results
 	if len(page.Terms(query)) == 0 {
 		return p, nil
 	}
-	err := s.view(ctx, func(ctx context.Context, snap *percolator.Snapshot) error {
-		f, err := find(ctx, snap, query)
-		if err != nil {
-			return err
-		}
-		first := min((min(number, len(f.Matches)+1)-1)*perPage, len(f.Matches))
-		last := min(first+perPage, len(f.Matches))
-		p.Total, p.Partial, p.From, p.Terms = len(f.Matches), f.Partial, first+1, f.Terms
-		p.Pages = (p.Total + perPage - 1) / perPage
-		numbered := func(n int) string { return link("/", "q", query, "page", strconv.Itoa(n)) }
-		if number > p.Pages {
-			p.First, p.Last = numbered(1), numbered(p.Pages)
-		} else if number > 1 {
-			p.Previous = numbered(number - 1)
-		}
-		if last < len(f.Matches) {
-			p.Next = numbered(number + 1)
-		}
-		p.Results, err = describe(ctx, snap, query, f.Matches[first:last])
-		return err
-	})
+	err := s.view(ctx, func(ctx context.Context, snap *percolator.Snapshot) error { return s.answer(ctx, snap, p, number) })
 	p.Milliseconds = time.Since(start).Milliseconds()
 	return p, err
+}
+
+// answer reads the results of p's query.
+func (s *Server) answer(ctx context.Context, snap *percolator.Snapshot, p *resultsPage, number int) error {
+	f, err := find(ctx, snap, p.Query)
+	if err != nil {
+		return err
+	}
+	first := min((min(number, len(f.Matches)+1)-1)*perPage, len(f.Matches))
+	last := min(first+perPage, len(f.Matches))
+	p.Total, p.Partial, p.From, p.Terms = len(f.Matches), f.Partial, first+1, f.Terms
+	p.Pages = (p.Total + perPage - 1) / perPage
+	numbered := func(n int) string { return link("/", "q", p.Query, "page", strconv.Itoa(n)) }
+	if number > p.Pages {
+		p.First, p.Last = numbered(1), numbered(p.Pages)
+	} else if number > 1 {
+		p.Previous = numbered(number - 1)
+	}
+	if last < len(f.Matches) {
+		p.Next = numbered(number + 1)
+	}
+	p.Results, err = describe(ctx, snap, p.Query, f.Matches[first:last])
+	for i := range p.Results {
+		p.Results[i].Change = s.changeLink(p.Results[i].URL, p.Query)
+	}
+	return err
 }
 
 // describe reads what is shown of each match.

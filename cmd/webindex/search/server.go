@@ -1,5 +1,6 @@
 // Package search is the search page: it reads the serving tables and the ranks of documents, and
-// shows them to people. It needs no script in the browser and writes nothing.
+// shows them to people. It needs no script in the browser, and writes nothing unless AllowChanges is
+// called.
 //
 // Results are in the order of a score: for each term of the query 1 and the logarithm of how often
 // the document has it, and the logarithm of how many times the least rank the document's rank is.
@@ -30,12 +31,16 @@ const maxViews = 16
 // errBusy ends a request that has waited in vain.
 var errBusy = errors.New("too many requests are being answered")
 
+// policy forbids scripts, and all that comes from elsewhere.
+const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
 //go:embed templates
 var files embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"original": original,
 	"second":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05.000 UTC") },
 	"date":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") },
 }).ParseFS(files, "templates/*.html"))
 
@@ -47,6 +52,7 @@ type Server struct {
 	views  chan struct{} // a slot for each snapshot that is read
 
 	overviews overviews
+	changes   *changes // nil: none are allowed
 }
 
 // NewServer returns a search page for the index that client reads.
@@ -66,7 +72,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer") // the pages found need not know what was searched for
 	s.mux.ServeHTTP(w, r.WithContext(ctx))

@@ -21,6 +21,7 @@ type storedPage struct {
 	URL, Title string
 	Heading    []page.Fragment
 	Document   string // the page about it
+	Change     string // the form that changes it; "": there is none
 	Lines      [][]page.Fragment
 	Links      []storedReference
 	MoreLinks  int
@@ -49,7 +50,7 @@ func (s *Server) stored(w http.ResponseWriter, r *http.Request) {
 		s.notFound(w, r)
 		return
 	}
-	p := &storedPage{Query: query, URL: u, Document: documentLink(u)}
+	p := &storedPage{Query: query, URL: u, Document: documentLink(u), Change: s.changeLink(u, query)}
 	var redirect string
 	err = s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) (err error) {
 		redirect, err = p.read(ctx, snap)
@@ -60,14 +61,18 @@ func (s *Server) stored(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", storedLink(redirect, query))
 		w.WriteHeader(http.StatusSeeOther)
 	case errors.Is(err, percolator.ErrNotFound), errors.Is(err, errNoDocument):
-		s.show(w, http.StatusNotFound, "message.html", message{
-			Query: query, Title: "Not stored", Text: "The crawl has no page at " + u + ".", Link: p.Document, LinkText: "What is known of it",
-		})
+		s.notStored(w, u, query)
 	case err != nil:
 		s.fail(w, r, err)
 	default:
 		s.show(w, http.StatusOK, "stored.html", p)
 	}
+}
+
+func (s *Server) notStored(w http.ResponseWriter, u, query string) {
+	s.show(w, http.StatusNotFound, "message.html", message{
+		Query: query, Title: "Not stored", Text: "The crawl has no page at " + u + ".", Link: documentLink(u), LinkText: "What is known of it",
+	})
 }
 
 // read reads the page, or where its URL redirects to.
@@ -76,16 +81,9 @@ func (p *storedPage) read(ctx context.Context, r *percolator.Snapshot) (redirect
 	if redirect = index.Get(f, index.Redirect, p.URL); redirect != "" || f.Err() != nil {
 		return redirect, f.Err()
 	}
-	e, err := r.Get(ctx, index.Response.Cell(p.URL))
+	capture, err := readCapture(ctx, r, p.URL)
 	if err != nil {
 		return "", err
-	}
-	capture, err := index.DecodeCapture(e)
-	if err != nil {
-		return "", err
-	}
-	if !capture.IsDocument() {
-		return "", errNoDocument
 	}
 	for line := range page.Lines(capture.Header, capture.Body) {
 		p.Lines = append(p.Lines, page.Highlight(line, p.Query))
@@ -95,6 +93,19 @@ func (p *storedPage) read(ctx context.Context, r *percolator.Snapshot) (redirect
 	p.addLinks(index.Get(f, index.OutLinks, p.URL))
 	p.At = r.StartTimestamp().Time()
 	return "", f.Err()
+}
+
+// readCapture reads a page that can be shown.
+func readCapture(ctx context.Context, r percolator.Reader, u string) (*index.Capture, error) {
+	stored, err := index.Response.Get(ctx, r, u)
+	if err != nil {
+		return nil, err
+	}
+	capture, err := index.DecodeCapture(stored)
+	if err == nil && !capture.IsDocument() {
+		err = errNoDocument
+	}
+	return capture, err
 }
 
 func (p *storedPage) addLinks(links []page.Link) {
