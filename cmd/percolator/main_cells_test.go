@@ -49,7 +49,7 @@ func testCellCommands(t *testing.T) {
 	s.run(cli.ExitNotFound, "get", "documents", "com.example/", "nothing", "-o", "json")
 	s.run(cli.ExitNotFound, "get", "documents", "com.example/", "nothing", "--raw")
 	s.run(cli.ExitOK, "scan", "documents")
-	s.run(cli.ExitFailure, "scan", "by-url")
+	s.run(cli.ExitUsage, "scan", "by-url")
 	s.run(cli.ExitOK, "scan", "documents", "title", "--prefix", "com.", "--limit", "1")
 	s.run(cli.ExitOK, "scan", "documents", "title", "--prefix", "com.", "--limit", "1", "-o", "json")
 	s.run(cli.ExitOK, "scan", "documents", "title", "--from", "com.example/copy", "--to", "f", "-o", "json", "--limit", "0")
