@@ -52,8 +52,8 @@ func NewRepair() *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "remove all later commits: a timestamp, or a time such as 2026-06-01T12:00:00Z")
 	flags.BoolVar(&f.options.DryRun, "dry-run", false, "only count what would be done")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask")
-	flags.BoolVar(&f.options.WithoutHold, "without-hold", false, "repair although no hold kept collection away: locks whose records may be gone are reported, and nothing below --to can be read")
-	flags.BoolVar(&f.options.DespiteFindings, "despite-findings", false, "open the instance although the audit has found something")
+	flags.BoolVar(&f.options.WithoutHold, "without-hold", false, "repair although no hold stopped collection: the report lists locks whose records may be gone, and nothing below --to can be read")
+	flags.BoolVar(&f.options.DespiteFindings, "despite-findings", false, "open the instance although the audit has findings")
 	flags.StringVar(&f.record.Spanner, "spanner", "", "Spanner database with the oracle's record, projects/P/instances/I/databases/D; otherwise it is in the instance [$PERCOLATOR_SPANNER]")
 	flags.StringVar(&f.record.Name, "name", "default", "name of the oracle [$PERCOLATOR_TSO_NAME]")
 	return cmd
