@@ -36,7 +36,7 @@ func commandGroups() []cli.Group {
 			look.NewCheck(),
 			look.NewRow(),
 			cli.Parent("locks", "Look at locks, and resolve those of transactions that have ended", look.NewLocksLs(), look.NewLocksResolve()),
-			cli.Parent("journal", "Look at the record of what transactions have written", look.NewJournalLs()),
+			cli.Parent("journal", "Look at the record of the rows that transactions write", look.NewJournalLs()),
 		),
 		cli.NewGroup("Observers",
 			cli.Parent("notify", "Look at notifications, and deal with those whose observers have failed",

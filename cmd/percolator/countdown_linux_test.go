@@ -32,7 +32,7 @@ func TestCountdownOnATerminal(t *testing.T) {
 	}
 	_ = terminal.Close()
 	text := shown()
-	for _, want := range []string{"waiting until no client reads what is removed: 2s left", "waiting until every client knows of the backup: 1s left"} {
+	for _, want := range []string{"waiting until no client reads the removed versions: 2s left", "waiting until every client knows of the backup: 1s left"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the terminal does not show %q:\n%q", want, text)
 		}

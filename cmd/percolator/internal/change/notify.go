@@ -76,7 +76,7 @@ func (f *parkedFlags) choose(ctx context.Context, c *percolator.Client, args []s
 	}
 	if len(args) > 0 && len(chosen) == 0 {
 		cell := percolator.Cell{Table: args[0], Row: args[1], Column: args[2]}
-		hint := cmp.Or(cli.ColumnHint(c, cell.Table, cell.Column), text.DidYouMean(args[3], parkedHere...), "; percolator notify ls shows what is")
+		hint := cmp.Or(cli.ColumnHint(c, cell.Table, cell.Column), text.DidYouMean(args[3], parkedHere...), "; percolator notify ls shows parked cells")
 		return nil, fmt.Errorf("%w: observer %s is not parked on %s%s", percolator.ErrNotFound, cli.Shown(args[3]), cli.CellText(cell), hint)
 	}
 	return chosen, nil

@@ -76,7 +76,7 @@ func (f *walkFlags) run(did string, which walk) func(*cobra.Command, []string) e
 		}
 		out.Rows, out.Changed, out.Resumed = p.Rows, p.Changed, p.Resumed
 		if f.awaited && !*out.Running {
-			text += fmt.Sprintf("; no worker runs %s now, and what is notified waits until one does", args[2])
+			text += fmt.Sprintf("; no worker runs %s now, and notifications wait until one does", args[2])
 		}
 		return f.Output.EmitText(cmd.OutOrStdout(), out, text)
 	})
@@ -103,7 +103,7 @@ func NewObserversForget() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "forget TABLE COLUMN OBSERVER",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return cli.Ask(cmd.Context(), cmd, f.yes || f.opts.DryRun, "Forget what observer %s has seen of %s in %s?", args[2], args[1], args[0])
+			return cli.Ask(cmd.Context(), cmd, f.yes || f.opts.DryRun, "Delete the acknowledgments of observer %s for column %s of table %s?", args[2], args[1], args[0])
 		},
 		RunE: f.run("freed of their acknowledgments", (*admin.Admin).ForgetObserver),
 	}

@@ -26,15 +26,15 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 	}
 	printDrop(what, plan)
 	if f.consent.DryRun {
-		_, _ = fmt.Fprintln(what, "this would delete what is removed, with all its data")
+		_, _ = fmt.Fprintln(what, "this would delete all of this, with its data")
 		plan.Changes = slices.DeleteFunc(plan.Changes, model.SchemaChange.Droppable)
 		return plan, nil
 	}
-	if err := f.consent.Ask(ctx, cmd, "Delete what is removed, with all its data, from %s/%s? This cannot be undone.", f.Project, f.Instance); err != nil {
+	if err := f.consent.Ask(ctx, cmd, "Delete all of this, with its data, from %s/%s? This cannot be undone.", f.Project, f.Instance); err != nil {
 		return plan, err
 	}
 	err := f.With(cmd, func(ctx context.Context, c *percolator.Client) error {
-		wait, say, end := cli.WaitingLine(cmd, "no process writes what is dropped")
+		wait, say, end := cli.WaitingLine(cmd, "no process writes to anything that is dropped")
 		defer end()
 		deleted, err := admin.New(c).DropFromSchema(ctx, s, admin.DropOptions{
 			ClientOptions: cli.BigtableOptions(ctx), Wait: wait.Wait, Progress: func(p admin.DropPhase) { say("drop: " + string(p)) },

@@ -64,7 +64,7 @@ func SampleValues(ctx context.Context, w io.Writer, in cli.InstanceName, plan mo
 		}
 	}
 	if wrong > 0 {
-		err = fmt.Errorf("%w: columns hold what the new schema does not allow: rewrite or declare it; percolator schema apply --no-sample leaves it as it is, readable as bytes",
+		err = fmt.Errorf("%w: columns hold values that the new schema does not allow: rewrite or declare them; percolator schema apply --no-sample leaves them as they are, readable as bytes",
 			percolator.ErrSchemaMismatch)
 	}
 	return ordered.Map(samples, newSampleJSON), err

@@ -21,7 +21,7 @@ func (c *Consent) AddYes(cmd *cobra.Command) {
 
 // AddDryRun adds --dry-run.
 func (c *Consent) AddDryRun(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.DryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().BoolVar(&c.DryRun, "dry-run", false, "only print what would be done")
 }
 
 // Add adds both.
@@ -53,5 +53,5 @@ func Ask(ctx context.Context, cmd *cobra.Command, yes bool, format string, args 
 		return nil
 	}
 	_, _ = fmt.Fprintln(cmd.ErrOrStderr())
-	return Usagef("not confirmed; --yes does without the question")
+	return Usagef("not confirmed; --yes skips the question")
 }

@@ -74,7 +74,7 @@ func Advise(err error) error {
 	case errors.Is(err, tso.ErrCorrupt):
 		return fmt.Errorf("%w (stop all servers, then: percolator tso raise --replace-damaged)", err)
 	case status.Code(err) == codes.NotFound:
-		return fmt.Errorf("%w (percolator init creates what is missing, if this is the instance that is meant)", err)
+		return fmt.Errorf("%w (if this is the right instance, percolator init creates what is missing)", err)
 	}
 	return err
 }

@@ -59,7 +59,7 @@ type DataFlags struct {
 // Add adds the flags; timeout is how long the whole command may take by default.
 func (f *DataFlags) Add(cmd *cobra.Command, timeout time.Duration) {
 	f.InstanceName.Add(cmd.Flags())
-	cmd.Flags().StringVar(&f.Background, "background-app-profile", "", "application profile for what passes over tables, of low priority, for the same cluster (default that of --app-profile) [$PERCOLATOR_BACKGROUND_APP_PROFILE]")
+	cmd.Flags().StringVar(&f.Background, "background-app-profile", "", "application profile of low priority for passes over tables, in the same cluster (default that of --app-profile) [$PERCOLATOR_BACKGROUND_APP_PROFILE]")
 	markConnection(cmd.Flags(), "background-app-profile")
 	f.Oracle.Add(cmd, timeout)
 	// The flag limits the whole command, so the environment's limit of a request does not apply.

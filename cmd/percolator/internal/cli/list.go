@@ -18,7 +18,7 @@ const watchEvery = 2 * time.Second
 
 // Add adds --watch.
 func (f *WatchFlag) Add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.every, "watch", 0, "print again after this pause, until interrupted; on a terminal in place of what stood there")
+	cmd.Flags().DurationVar(&f.every, "watch", 0, "print again after this pause, until interrupted; on a terminal in place of the earlier output")
 	cmd.Flags().Lookup("watch").NoOptDefVal = watchEvery.String()
 	args := cmd.Args
 	if args == nil {

@@ -48,8 +48,8 @@ type Protection struct {
 
 // Add adds the flags.
 func (p *Protection) Add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&p.deletion, "deletion-protection", false, "protect tables that are created from deletion")
-	cmd.Flags().IntVar(&p.backupDays, "backup-days", 0, "have Bigtable back up tables that are created once a day, and keep it so long: 3 to 90; 0: no backups")
+	cmd.Flags().BoolVar(&p.deletion, "deletion-protection", false, "protect the created tables from deletion")
+	cmd.Flags().IntVar(&p.backupDays, "backup-days", 0, "let Bigtable back up the created tables once a day, and keep backups for so many days: 3 to 90; 0: no backups")
 }
 
 // Check refuses days that Bigtable would refuse.

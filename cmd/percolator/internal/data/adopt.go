@@ -87,8 +87,8 @@ func NewAdopt() *cobra.Command {
 	}
 	f.Add(cmd, cli.WalkTimeout)
 	source.add(cmd)
-	cmd.Flags().BoolVar(&opts.Mend, "mend", false, "write to TABLE what the plain table holds, wherever they differ")
-	cmd.Flags().StringVar(&opts.Start, "start", "", "row to begin with, as a comparison that was broken off names it")
+	cmd.Flags().BoolVar(&opts.Mend, "mend", false, "copy cells of the plain table to TABLE wherever the two differ")
+	cmd.Flags().StringVar(&opts.Start, "start", "", "row to begin with, as an interrupted comparison has printed it")
 	cmd.Flags().DurationVar(&opts.Grace, "grace", 2*time.Second, "how long a difference must last to count")
 	return cmd
 }

@@ -34,7 +34,7 @@ func NewExport() *cobra.Command {
 			defer closePlace()
 			m, err := export.Run(ctx, c, place, o)
 			if errors.Is(err, export.ErrComplete) {
-				return fmt.Errorf("%w: choose another place than %s, or delete what is there", err, args[1])
+				return fmt.Errorf("%w: choose another place than %s, or delete its files", err, args[1])
 			}
 			if err != nil && ctx.Err() != nil {
 				return fmt.Errorf("%w; the export is not complete: the same command starts it over, and removes its files from %s", err, args[1])

@@ -58,9 +58,9 @@ func NewImport() *cobra.Command {
 	flags.StringVar(&f.source.at, "at", "", "of a plain Bigtable table: leave out newer cells, as 2026-11-25T12:00:00Z")
 	flags.StringVar(&f.source.key, "key", "", "column of FILE that is the row key, if it is not called row; of FILE.jsonl, whose lines are flat then")
 	flags.BoolVar(&f.bulk.Quiet, "quiet", false, "notify no observer")
-	flags.BoolVar(&f.skip, "skip", false, "name what cannot be read or stored, and leave it out")
+	flags.BoolVar(&f.skip, "skip", false, "name rows that cannot be read or stored, and leave them out")
 	flags.IntVar(&f.bulk.Concurrency, "concurrency", 8, "requests in flight at once")
-	flags.BoolVar(&f.abort, "abort", false, "without --from: remove what an unfinished import wrote")
+	flags.BoolVar(&f.abort, "abort", false, "without --from: remove the rows of an unfinished import")
 	flags.BoolVar(&f.yes, "yes", false, "with --abort: do not ask")
 	return cmd
 }

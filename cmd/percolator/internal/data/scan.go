@@ -49,7 +49,7 @@ type scanFlags struct {
 
 func (f *scanFlags) define(flags *pflag.FlagSet) {
 	f.rangeFlags.define(flags)
-	flags.StringVar(&f.index, "index", "", "read this index, by its values, which --prefix, --from and --to then mean")
+	flags.StringVar(&f.index, "index", "", "read this index; --prefix, --from and --to are then values of it")
 	flags.IntVar(&f.limit, "limit", 100, "how many rows at most, or entries of an index; 0: all")
 	flags.BoolVar(&f.reverse, "reverse", false, "from the last row to the first, each with its columns in order; of an index, from the last value")
 }

@@ -40,8 +40,8 @@ func NewWatch() *cobra.Command {
 	}
 	f.query.Add(cmd, watchTimeout)
 	flags := cmd.Flags()
-	flags.StringVar(&f.since, "since", "", `what has changed since then: a time (RFC 3339), a timestamp, a duration before now such as 10m, or a position (default now)`)
-	flags.StringVar(&f.cfg.Name, "name", "", "the instance keeps the position under this name, and holds collection back")
+	flags.StringVar(&f.since, "since", "", `changes since a time (RFC 3339), a timestamp, a duration before now such as 10m, or a position (default now)`)
+	flags.StringVar(&f.cfg.Name, "name", "", "store the position in the instance under this name, and hold collection back")
 	flags.BoolVar(&f.cfg.Restart, "restart", false, "give up the position of --name")
 	flags.DurationVar(&f.cfg.HoldTTL, "hold", time.Hour, "how long collection waits for an absent --name")
 	flags.IntVar(&f.limit, "limit", 0, "end after so many changes, and those that come with the last; 0: never")
@@ -95,7 +95,7 @@ func (f *watchFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 	if at.Timestamp() == 0 {
 		return nil
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d changes up to %s; what follows: %s\n", n, cli.AtTime(at.Timestamp()), f.next(at))
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d changes up to %s; to go on: %s\n", n, cli.AtTime(at.Timestamp()), f.next(at))
 	return err
 }
 

@@ -56,7 +56,7 @@ func TestDevRefuses(t *testing.T) {
 		"another schema":    {func(f *devFlags) { f.data, f.schema = write("f", snapshot), write("g", []byte("tables: [{name: t}]")) }, cli.ExitFailure, "accounts"},
 		"values of another type": {func(f *devFlags) {
 			f.data, f.schema = write("h", snapshot), write("i", []byte(devSchema+"    columns: [{name: owner, type: int64}]\n"))
-		}, cli.ExitFailure, "columns hold what the new schema does not allow"},
+		}, cli.ExitFailure, "columns hold values that the new schema does not allow"},
 		"a port in use":          {func(f *devFlags) { f.bigtable = taken }, cli.ExitUsage, "--bigtable " + taken + ": "},
 		"the oracle's in use":    {func(f *devFlags) { f.oracle = taken }, cli.ExitUsage, "--oracle 127.0.0.1:0 takes a free port"},
 		"the console's in use":   {func(f *devFlags) { f.console = taken }, cli.ExitUsage, "--console " + taken + ": "},

@@ -38,7 +38,7 @@ func afterCrash(ctx context.Context, path string, logger *slog.Logger) error {
 	if left <= 0 {
 		return nil
 	}
-	logger.Warn("the process before this one did not end in order: waiting until programs that live on cannot finish what is lost; better restart them", "for", left.Round(time.Second))
+	logger.Warn("the previous process did not end in order: waiting until surviving programs cannot finish lost transactions; restart those programs", "for", left.Round(time.Second))
 	return cli.Sleep(ctx, left)
 }
 

@@ -60,7 +60,7 @@ func (s *saver) run(ctx context.Context, store *emulator.Server, ticks <-chan ti
 			// often.
 			failed = min(failed+1, 6)
 			skip = 1<<failed - 1
-			s.logger.Warn("a snapshot was given up; the former one stays, if there is one, and a crash would lose what has changed since",
+			s.logger.Warn("a snapshot was given up; the former one stays, if there is one, and a crash would lose later changes",
 				"next", fmt.Sprintf("in %d times --save-every", skip+1), "error", err)
 		}
 	}

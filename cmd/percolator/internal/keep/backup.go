@@ -39,7 +39,7 @@ func NewBackup() *cobra.Command {
 	f.Add(cmd, cli.WalkTimeout)
 	at.Add(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&opts.MissWeak, "miss-weak", false, "leave out weak notifications that are processed during the backup, and the wait")
+	flags.BoolVar(&opts.MissWeak, "miss-weak", false, "skip the wait, and leave out weak notifications that are processed during the backup")
 	flags.BoolVar(&opts.Restart, "restart", false, "give up an incomplete backup in DEST, and start over")
 	flags.IntVar(&opts.Concurrency, "concurrency", 4, "ranges of rows to read at once")
 	flags.Int64Var(&chunk, "chunk", 32, "size of an object before compression, in MiB")

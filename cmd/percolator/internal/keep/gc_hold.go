@@ -115,7 +115,7 @@ func NewHoldTake() *cobra.Command {
 	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long it lasts, at most a week")
 	cmd.Flags().StringVar(&reason, "reason", "", "its purpose, for those who find it")
 	cmd.Flags().BoolVar(&forBackup, "for-backup", false, "stop collection, and print the timestamp for a repair of copies that begin after the command")
-	cmd.Flags().BoolVar(&replicated, "replicated", false, "with --for-backup: wait until every cluster has what committed up to that timestamp")
+	cmd.Flags().BoolVar(&replicated, "replicated", false, "with --for-backup: wait until every cluster has all commits up to that timestamp")
 	return cmd
 }
 

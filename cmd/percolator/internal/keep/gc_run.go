@@ -52,10 +52,10 @@ func (f *gcRunFlags) collect(ctx context.Context, cmd *cobra.Command, c *percola
 	if err := f.agree(cmd, b); err != nil {
 		return err
 	}
-	if err := f.consent.Ask(ctx, cmd, "Remove for good what only snapshots up to %s read?", cli.AtTime(b.Next)); err != nil {
+	if err := f.consent.Ask(ctx, cmd, "Remove old versions for good? Snapshots up to %s cannot be read any more.", cli.AtTime(b.Next)); err != nil {
 		return err
 	}
-	wait, say, end := cli.WaitingLine(cmd, "no client reads what is removed")
+	wait, say, end := cli.WaitingLine(cmd, "no client reads the removed versions")
 	g, err := admin.New(c).NewCollector(admin.CollectorConfig{RowsPerSecond: f.rowsPerSecond, Waiting: wait.Begin, Progress: func(col admin.Collection) {
 		say(fmt.Sprintf("%s %s, %d rows, %d versions removed", col.Phase, col.Page, col.Rows, col.Versions))
 	}})

@@ -49,11 +49,11 @@ func NewRepair() *cobra.Command {
 	}
 	f.Add(cmd, cli.WalkTimeout)
 	flags := cmd.Flags()
-	flags.StringVar(&f.to, "to", "", "what committed above it goes: a timestamp, or a time such as 2026-06-01T12:00:00Z")
+	flags.StringVar(&f.to, "to", "", "remove all later commits: a timestamp, or a time such as 2026-06-01T12:00:00Z")
 	flags.BoolVar(&f.options.DryRun, "dry-run", false, "only count what would be done")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask")
-	flags.BoolVar(&f.options.WithoutHold, "without-hold", false, "repair although no hold kept collection away: locks whose records may be gone are reported, and nothing below --to can be read")
-	flags.BoolVar(&f.options.DespiteFindings, "despite-findings", false, "open the instance although the audit has found something")
+	flags.BoolVar(&f.options.WithoutHold, "without-hold", false, "repair although no hold stopped collection: the report lists locks whose records may be gone, and nothing below --to can be read")
+	flags.BoolVar(&f.options.DespiteFindings, "despite-findings", false, "open the instance although the audit has findings")
 	flags.StringVar(&f.record.Spanner, "spanner", "", "Spanner database with the oracle's record, projects/P/instances/I/databases/D; otherwise it is in the instance [$PERCOLATOR_SPANNER]")
 	flags.StringVar(&f.record.Name, "name", "default", "name of the oracle [$PERCOLATOR_TSO_NAME]")
 	return cmd
@@ -62,7 +62,7 @@ func NewRepair() *cobra.Command {
 func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 	opts := f.options
 	if !opts.DryRun {
-		if err := cli.Ask(ctx, cmd, f.yes, "Remove for good what committed after %s in %s/%s? Meanwhile no client can use it.", cli.AtTime(opts.To), f.Project, f.Instance); err != nil {
+		if err := cli.Ask(ctx, cmd, f.yes, "Remove for good all commits after %s in %s/%s? No client can use the instance until the repair has ended.", cli.AtTime(opts.To), f.Project, f.Instance); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percola
 		out.Indexes, err = compareIndexes(ctx, c, report.Building)
 	}
 	if err == nil && out.wrong() {
-		err = cli.Findings("the report names what is not as it should be")
+		err = cli.Findings("the report names the faults")
 	}
 	return errors.Join(f.Output.Emit(cmd.OutOrStdout(), out, out.print), err)
 }

@@ -55,7 +55,7 @@ func NewRestore() *cobra.Command {
 			if dryRun {
 				return verifyBackup(ctx, cmd, store, &f.Output)
 			}
-			if err := cli.Ask(ctx, cmd, yes, "Restore %d rows of the backup of %s into %s/%s? Meanwhile no client can use it.",
+			if err := cli.Ask(ctx, cmd, yes, "Restore %d rows of the backup of %s into %s/%s? No client can use the instance until the restore has ended.",
 				m.Total.Rows, m.SnapshotTime.Format(time.RFC3339), f.Project, f.Instance); err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func NewRestore() *cobra.Command {
 // abandonRestore is --abandon.
 func abandonRestore(cmd *cobra.Command, f cli.DataFlags, yes bool) error {
 	return f.With(cmd, func(ctx context.Context, c *percolator.Client) error {
-		if err := cli.Ask(ctx, cmd, yes, "Give up the restore into %s/%s? All clients can use it then, with empty tables.", f.Project, f.Instance); err != nil {
+		if err := cli.Ask(ctx, cmd, yes, "Abandon the restore into %s/%s? Afterwards all clients can use the instance, with empty tables.", f.Project, f.Instance); err != nil {
 			return err
 		}
 		if err := backup.AbandonRestore(ctx, c); err != nil {

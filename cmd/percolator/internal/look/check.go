@@ -67,7 +67,7 @@ func checks() []check {
 		{"families", "the tables of the schema exist, with their column families", false, checkFamilies},
 		{"gc-policies", "Bigtable collects nothing by itself", false, checkGCPolicies},
 		{"app-profile", "single-cluster routing, transactional writes", false, checkAppProfile},
-		{"oracle", "timestamps increase, above what was served and close to the clock", true, checkOracle},
+		{"oracle", "timestamps increase, above all earlier ones and close to the clock", true, checkOracle},
 		{"locks", "no lock stands for much longer than its TTL, none is undecodable", true, checkLocks},
 		{"journal", "its streams can be read, and those of dead clients are worked off", true, checkJournal},
 		{"indexes", "no index is unfinished", false, checkIndexes},

@@ -35,9 +35,9 @@ const maxLiveTime = probe.LeftoverAge / 2
 
 func (f *liveFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.on, "live", false, "test on the instance what transactions rely on, in tables that it removes; all further flags need it")
+	flags.BoolVar(&f.on, "live", false, "test the behaviour on which transactions rely, in tables that the command removes; all further flags need it")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "only announce its greatest cost")
-	flags.StringArrayVar(&f.identities, "identity", nil, "ROLE[:TABLE,…]=SERVICE_ACCOUNT: try what it may do, by impersonation; may be repeated")
+	flags.StringArrayVar(&f.identities, "identity", nil, "ROLE[:TABLE,…]=SERVICE_ACCOUNT: test its rights, by impersonation; may be repeated")
 	flags.StringVar(&f.SeveralClusters, "several-clusters", "", "app profile that routes to several clusters (default one that the instance has)")
 	flags.BoolVar(&f.LargeValues, "large-values", false, "also write values at Bigtable's limit, 200 MiB in all")
 	flags.Int64Var(&f.ProgressBytes, "progress-bytes", 0, "how many bytes to write for the line progress")

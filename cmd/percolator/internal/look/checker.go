@@ -201,7 +201,7 @@ func checkFamilies(_ context.Context, x *checker) []health.Finding {
 // timestamp, a number of versions removes nothing. In the journal, where the newest version of a
 // cell counts, it removes the others.
 func checkGCPolicies(_ context.Context, x *checker) []health.Finding {
-	return x.eachTable("none has a policy that removes what is needed", func(t checkedTable) (out []health.Finding) {
+	return x.eachTable("none has a policy that removes needed cells", func(t checkedTable) (out []health.Finding) {
 		for _, family := range t.families() {
 			policy, exists := t.policies[family]
 			level := t.harm(policy)

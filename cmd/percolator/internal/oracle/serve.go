@@ -41,7 +41,7 @@ func NewServe() *cobra.Command {
 	f.store.Add(cmd)
 	f.log.Add(cmd)
 	f.admin.add(cmd)
-	cmd.Flags().StringVar(&f.data, "data", "", `Bigtable instance, projects/P/instances/I, whose transactions use this oracle: a record older than what stands there is refused; "none" for no comparison (default the instance of --project and --instance) [$PERCOLATOR_DATA]`)
+	cmd.Flags().StringVar(&f.data, "data", "", `Bigtable instance, projects/P/instances/I, whose transactions use this oracle: the server refuses a record that is older than the timestamps there; "none" for no comparison (default the instance of --project and --instance) [$PERCOLATOR_DATA]`)
 	f.addListener(cmd)
 	f.addLimits(cmd)
 	return cmd

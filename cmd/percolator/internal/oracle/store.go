@@ -109,7 +109,7 @@ func (f *StoreFlags) served(data string, logger *slog.Logger) (func(context.Cont
 	return func(ctx context.Context) (tso.Timestamp, error) {
 		ts, err := admin.Instance{Project: project, ID: instance, AppProfile: profile, Options: cli.BigtableOptions(ctx)}.ServedTimestamp(ctx)
 		if err == nil {
-			logger.Info("the record is compared with what transactions have used", "project", project, "instance", instance, "served", int64(ts))
+			logger.Info("the record is compared with timestamps that transactions have used", "project", project, "instance", instance, "served", int64(ts))
 		}
 		return ts, err
 	}, nil
