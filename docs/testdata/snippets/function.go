@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 var (
 	_ = errors.Join
 	_ = fmt.Sprint
+	_ = slog.Default
 	_ = os.ReadFile
 	_ = time.Second
 	_ = tso.At
