@@ -99,3 +99,11 @@ func Age(d time.Duration) string {
 	}
 	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 }
+
+// At is a timestamp as messages write it, with its time.
+func At[T interface {
+	~int64
+	Time() time.Time
+}](ts T) string {
+	return strconv.FormatInt(int64(ts), 10) + " (" + ts.Time().UTC().Format(time.RFC3339) + ")"
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -175,7 +176,7 @@ func (in *inspection) situate(ctx context.Context) error {
 	in.row.Now, in.row.Safepoint, in.row.Watermark = in.judged.now, m.Safepoint, m.Watermark
 	in.row.AsOf = cmp.Or(in.opts.AsOf, in.row.Now)
 	if in.row.AsOf > in.row.Now {
-		return fmt.Errorf("percolator: %w: a snapshot at %d, which lies in the oracle's future (%d)", model.ErrInvalidArgument, in.row.AsOf, in.row.Now)
+		return fmt.Errorf("percolator: %w: a snapshot at %s, which lies in the oracle's future: it is at %s", model.ErrInvalidArgument, text.At(in.row.AsOf), text.At(in.row.Now))
 	}
 	return nil
 }

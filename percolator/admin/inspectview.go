@@ -7,6 +7,7 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -35,7 +36,7 @@ func (in *inspection) afterLocks(d *decoded, ts tso.Timestamp) *layout.Versions 
 func (in *inspection) view(ctx context.Context, col *inspectedColumn) (ReaderView, error) {
 	ts := in.row.AsOf
 	if ts <= in.row.Safepoint {
-		return ReaderView{State: ReaderTooOld, Reason: fmt.Sprintf("the snapshot is at or below the safepoint %d", in.row.Safepoint)}, nil
+		return ReaderView{State: ReaderTooOld, Reason: "the snapshot is at or below the safepoint " + text.At(in.row.Safepoint)}, nil
 	}
 	if reason := col.spoilt(ts); reason != "" {
 		return ReaderView{State: ReaderCorrupt, Reason: reason}, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/telemetry"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -86,13 +87,13 @@ func (r *Reader) Snapshot(ctx context.Context, o ReadOptions) (*Snapshot, error)
 	}
 	switch {
 	case o.AtLeast > now:
-		return nil, fmt.Errorf("percolator: %w: AtLeast timestamp %d is in the future of the oracle (%d)", model.ErrInvalidArgument, o.AtLeast, now)
+		return nil, fmt.Errorf("percolator: %w: AtLeast %s is in the future of the oracle, which is at %s", model.ErrInvalidArgument, text.At(o.AtLeast), text.At(now))
 	case !o.Set:
 		return NewSnapshot(r, now), nil
 	case o.AsOf <= 0:
 		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is before the first possible one", model.ErrInvalidArgument, o.AsOf)
 	case o.AsOf > now:
-		return nil, fmt.Errorf("percolator: %w: AsOf timestamp %d is in the future of the oracle (%d)", model.ErrInvalidArgument, o.AsOf, now)
+		return nil, fmt.Errorf("percolator: %w: AsOf %s is in the future of the oracle, which is at %s", model.ErrInvalidArgument, text.At(o.AsOf), text.At(now))
 	}
 	if err := r.meta.CheckRead(ctx, o.AsOf); err != nil {
 		return nil, err

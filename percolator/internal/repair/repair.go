@@ -21,6 +21,7 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -145,7 +146,7 @@ func (r *run) check(ctx context.Context, m meta.State, next *meta.Repair) error 
 	case to <= 0 || to > now:
 		return fmt.Errorf("percolator: %w: a repair to %d, which is not between 1 and the oracle's present (%d)", model.ErrInvalidArgument, to, now)
 	case to <= max(m.Safepoint, m.Watermark):
-		return fmt.Errorf("percolator: %w: a repair to %d, which is at or below the safepoint %d", model.ErrSnapshotTooOld, to, m.Safepoint)
+		return fmt.Errorf("percolator: %w: a repair to %s, which is at or below the safepoint %s", model.ErrSnapshotTooOld, text.At(to), text.At(m.Safepoint))
 	case in:
 		return fmt.Errorf("percolator: %w: a repair to %d, which a repair to %d has removed", model.ErrSnapshotTooOld, to, gap.After)
 	}
@@ -237,8 +238,8 @@ func (r *run) held(m meta.State, next *meta.Repair) error {
 			next.Sound = 0 // taken for these very copies
 		}
 	case !r.opts.WithoutHold:
-		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %d and at or below %d; if collection stood still while rows were copied, say so (--without-hold)",
-			model.ErrNotHeld, m.Safepoint, to)
+		return fmt.Errorf("percolator: %w: there is no hold above the safepoint %s and at or below %s; if collection stood still while rows were copied, say so (--without-hold)",
+			model.ErrNotHeld, text.At(m.Safepoint), text.At(to))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -32,7 +33,7 @@ func (b backfillJSON) String() string {
 	if b.Since == 0 {
 		return "ready, and always was"
 	}
-	return fmt.Sprintf("ready since %s; %d cells, %d entries written, %d removed%s", cli.AtTime(b.Since), b.Cells, b.Written, b.Removed, resumed)
+	return fmt.Sprintf("ready since %s; %d cells, %d entries written, %d removed%s", text.At(b.Since), b.Cells, b.Written, b.Removed, resumed)
 }
 
 func NewSchemaBackfill() *cobra.Command {

@@ -76,11 +76,6 @@ type CommitJSON struct {
 // NewCommitJSON is ts as it is printed.
 func NewCommitJSON(ts tso.Timestamp) CommitJSON { return CommitJSON{ts, ts.Time().UTC()} }
 
-// AtTime is a timestamp with its time.
-func AtTime(ts tso.Timestamp) string {
-	return strconv.FormatInt(int64(ts), 10) + " (" + ts.Time().UTC().Format(time.RFC3339) + ")"
-}
-
 // Names understands arguments that are names of tables, rows or columns.
 func Names(args []string) ([]string, error) {
 	out := make([]string, len(args))

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -28,7 +29,7 @@ func (d deletionJSON) String() string {
 	case d.DryRun:
 		return fmt.Sprintf("%d cells would be deleted", d.Deleted)
 	case d.Resumed:
-		return fmt.Sprintf("%d cells deleted, that were there at %s, when an earlier run began; %d written since were kept", d.Deleted, cli.AtTime(d.Before), d.Kept)
+		return fmt.Sprintf("%d cells deleted, that were there at %s, when an earlier run began; %d written since were kept", d.Deleted, text.At(d.Before), d.Kept)
 	}
 	return fmt.Sprintf("%d cells deleted; %d written since were kept", d.Deleted, d.Kept)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 )
 
@@ -68,7 +69,7 @@ func commitOne(cmd *cobra.Command, f cli.QueryFlags, cell []string, write func(*
 		if err != nil {
 			return err
 		}
-		return f.Output.EmitText(cmd.OutOrStdout(), cli.NewCommitJSON(ts), "committed at "+cli.AtTime(ts))
+		return f.Output.EmitText(cmd.OutOrStdout(), cli.NewCommitJSON(ts), "committed at "+text.At(ts))
 	})(cmd, cell)
 }
 

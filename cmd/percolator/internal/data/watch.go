@@ -95,7 +95,7 @@ func (f *watchFlags) run(ctx context.Context, cmd *cobra.Command, c *percolator.
 	if at.Timestamp() == 0 {
 		return nil
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d changes up to %s; to go on: %s\n", n, cli.AtTime(at.Timestamp()), f.next(at))
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d changes up to %s; to go on: %s\n", n, text.At(at.Timestamp()), f.next(at))
 	return err
 }
 

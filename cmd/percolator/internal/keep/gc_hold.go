@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/ordered"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -164,7 +165,7 @@ func NewHoldRelease() *cobra.Command {
 			}
 			did := "would be released"
 			if !consent.DryRun {
-				if err := consent.Ask(ctx, cmd, "Release the hold at %s (%s)?", cli.AtTime(h.Timestamp), cli.OrDash(h.Reason)); err != nil {
+				if err := consent.Ask(ctx, cmd, "Release the hold at %s (%s)?", text.At(h.Timestamp), cli.OrDash(h.Reason)); err != nil {
 					return err
 				}
 				if err := admin.New(c).ReleaseHold(ctx, h); err != nil {
@@ -172,7 +173,7 @@ func NewHoldRelease() *cobra.Command {
 				}
 				did = "released"
 			}
-			return f.Output.EmitText(cmd.OutOrStdout(), releasedJSON{newHoldJSON(h), consent.DryRun}, fmt.Sprintf("%s: hold %s at %s", did, h.ID, cli.AtTime(h.Timestamp)))
+			return f.Output.EmitText(cmd.OutOrStdout(), releasedJSON{newHoldJSON(h), consent.DryRun}, fmt.Sprintf("%s: hold %s at %s", did, h.ID, text.At(h.Timestamp)))
 		}),
 	}
 	f.Add(cmd, cli.CellTimeout)

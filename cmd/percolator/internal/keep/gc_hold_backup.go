@@ -13,6 +13,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/emulatorhost"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -35,7 +36,7 @@ func takeForBackup(ctx context.Context, cmd *cobra.Command, c *percolator.Client
 	out.To = to
 	return f.Output.Emit(cmd.OutOrStdout(), out, func(w io.Writer) {
 		printHolds(w, []holdJSON{out})
-		_, _ = fmt.Fprintf(w, "\ncopies that begin now can be repaired to %s: percolator repair --to %d\n", cli.AtTime(to), to)
+		_, _ = fmt.Fprintf(w, "\ncopies that begin now can be repaired to %s: percolator repair --to %d\n", text.At(to), to)
 	})
 }
 

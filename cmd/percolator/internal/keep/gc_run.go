@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -52,7 +53,7 @@ func (f *gcRunFlags) collect(ctx context.Context, cmd *cobra.Command, c *percola
 	if err := f.agree(cmd, b); err != nil {
 		return err
 	}
-	if err := f.consent.Ask(ctx, cmd, "Remove old versions for good? Snapshots up to %s cannot be read any more.", cli.AtTime(b.Next)); err != nil {
+	if err := f.consent.Ask(ctx, cmd, "Remove old versions for good? Snapshots up to %s cannot be read any more.", text.At(b.Next)); err != nil {
 		return err
 	}
 	wait, say, end := cli.WaitingLine(cmd, "no client reads the removed versions")
@@ -92,15 +93,15 @@ func (f *gcRunFlags) plan(ctx context.Context, cmd *cobra.Command, c *percolator
 	}
 	unfinished := now.Cycle.Phase != noCycle && now.Cycle.Phase != model.CollectionDone
 	out := gcPlanJSON{now, unfinished || b.Next > b.Watermark}
-	text := fmt.Sprintf("the safepoint would be %s, %s before now", cli.AtTime(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
+	said := fmt.Sprintf("the safepoint would be %s, %s before now", text.At(b.Next), b.Now.Sub(b.Next).Truncate(time.Second))
 	if !out.Collects {
-		text = fmt.Sprintf("there is nothing to collect: the GC watermark is %s", cli.AtTime(b.Watermark))
+		said = fmt.Sprintf("there is nothing to collect: the GC watermark is %s", text.At(b.Watermark))
 	}
 	if unfinished {
-		text += fmt.Sprintf("\na cycle in phase %s up to %s would be finished first", now.Cycle.Phase, cli.AtTime(now.Cycle.Safepoint))
+		said += fmt.Sprintf("\na cycle in phase %s up to %s would be finished first", now.Cycle.Phase, text.At(now.Cycle.Safepoint))
 	}
 	if b.HeldBy != nil {
-		text += fmt.Sprintf("\nheld back by hold %s until %s: %s", b.HeldBy.ID, b.HeldBy.Expires.Time().UTC().Format(time.RFC3339), cli.OrDash(b.HeldBy.Reason))
+		said += fmt.Sprintf("\nheld back by hold %s until %s: %s", b.HeldBy.ID, b.HeldBy.Expires.Time().UTC().Format(time.RFC3339), cli.OrDash(b.HeldBy.Reason))
 	}
-	return f.Output.EmitText(cmd.OutOrStdout(), out, text)
+	return f.Output.EmitText(cmd.OutOrStdout(), out, said)
 }

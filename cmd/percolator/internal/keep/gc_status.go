@@ -11,6 +11,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/ordered"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -104,7 +105,7 @@ func (g gcJSON) print(w io.Writer) {
 		if ts == 0 {
 			return "never"
 		}
-		return cli.AtTime(ts) + ", " + cli.Age(now, ts.Time())
+		return text.At(ts) + ", " + cli.Age(now, ts.Time())
 	}
 	t := cli.NewTable(w)
 	t.Row("safepoint", at(g.Safepoint))

@@ -14,6 +14,7 @@ import (
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/look"
 	"github.com/gopercolator/percolator/cmd/percolator/internal/oracle"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -62,7 +63,7 @@ func NewRepair() *cobra.Command {
 func (f *repairFlags) repair(ctx context.Context, cmd *cobra.Command, c *percolator.Client, _ []string) error {
 	opts := f.options
 	if !opts.DryRun {
-		if err := cli.Ask(ctx, cmd, f.yes, "Remove for good all commits after %s in %s/%s? No client can use the instance until the repair has ended.", cli.AtTime(opts.To), f.Project, f.Instance); err != nil {
+		if err := cli.Ask(ctx, cmd, f.yes, "Remove for good all commits after %s in %s/%s? No client can use the instance until the repair has ended.", text.At(opts.To), f.Project, f.Instance); err != nil {
 			return err
 		}
 	}

@@ -72,11 +72,11 @@ func (out repairJSON) print(w io.Writer) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintln(w, text.Line(fmt.Sprintf(format, args...))) }
 	switch {
 	case out.DryRun:
-		say("a repair to %s would do this:", cli.AtTime(out.To))
+		say("a repair to %s would do this:", text.At(out.To))
 	case out.Until == 0:
 		say("no client can use the instance: the audit has found something")
 	default:
-		say("repaired to %s; snapshots above it are refused up to %s", cli.AtTime(out.To), cli.AtTime(out.Until))
+		say("repaired to %s; snapshots above it are refused up to %s", text.At(out.To), text.At(out.Until))
 	}
 	say("locks: %d rolled forward, %d rolled back", out.RolledForward, out.RolledBack)
 	say("removed: %d records, %d rollback markers, %d values, %d notifications, %d observer states, %d holds, %d positions",

@@ -31,7 +31,7 @@ const (
 
 func (t rowText) write(w io.Writer) {
 	title := cli.RowName(t.in.Table, t.in.Row)
-	_, _ = fmt.Fprintf(w, "%s  at %s\n", t.paint.Paint(cli.Bold, title), cli.AtTime(t.in.Now))
+	_, _ = fmt.Fprintf(w, "%s  at %s\n", t.paint.Paint(cli.Bold, title), text.At(t.in.Now))
 	for _, col := range t.in.Columns {
 		t.writeColumn(w, col)
 	}

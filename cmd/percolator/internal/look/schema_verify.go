@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/ordered"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 )
@@ -73,7 +74,7 @@ func (v VerifyJSON) Print(w io.Writer) {
 	if v.Building {
 		building = ", which is being built"
 	}
-	_, _ = fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, v.Damaged(), cli.AtTime(v.Snapshot))
+	_, _ = fmt.Fprintf(w, "index %s of %s%s: %d cells, %d entries, %d findings at %s\n", v.Index, v.Table, building, v.Cells, v.Entries, v.Damaged(), text.At(v.Snapshot))
 	if len(v.Findings) == 0 {
 		return
 	}
