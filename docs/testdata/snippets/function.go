@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -21,6 +22,7 @@ var (
 	_ = errors.Join
 	_ = fmt.Sprint
 	_ = os.ReadFile
+	_ = slog.Default
 	_ = time.Second
 	_ = tso.At
 	_ = observers.NewRegistry
