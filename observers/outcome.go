@@ -70,9 +70,16 @@ func (out outcome) done() bool {
 	return out.state == runCommitted || out.state == runAcknowledged || out.state == runErased
 }
 
-// finishes reports whether neither a failure nor an outage has kept the attempt from its end.
+// finishes reports whether no outage has kept the attempt from its end: it may have failed by its
+// own fault.
 func (out outcome) finishes() bool {
-	return out.done() || out.state == runSnoozed || out.state == runParked || out.state == runDropped
+	switch out.state {
+	case runSnoozed, runParked, runDropped:
+		return true
+	case runFailed:
+		return stallOf(out.err) != silence
+	}
+	return out.done()
 }
 
 // contended reports whether another transaction won, which was not another run for the same change.

@@ -198,7 +198,10 @@ func call(ctx context.Context, o *observer, tx *percolator.Txn, changes []Change
 		}
 	}()
 	(*commit.Txn)(tx).Lend()
-	return o.f(ctx, tx, changes)
+	if err = o.f(ctx, tx, changes); err != nil {
+		_ = err.Error() // a nil pointer in it panics here, and not in the worker
+	}
+	return err
 }
 
 // stage is where an attempt failed.

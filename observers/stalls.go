@@ -17,12 +17,16 @@ import (
 // sayStallAfter is for how long the store or the oracle does not answer before a worker says so.
 const sayStallAfter = 5 * time.Second
 
+// sayStallEvery is how often a worker says the same, of cells that wait while others do not.
+const sayStallEvery = 30 * time.Second
+
 // stalls are what keeps runs from finishing, by its cause: a worker says it once, however many cells
 // wait, and once when it is over.
 type stalls struct {
-	mu sync.Mutex
-	of map[string]*stall
-	n  atomic.Int32 // of them
+	mu   sync.Mutex
+	of   map[string]*stall
+	n    atomic.Int32         // of them
+	said map[string]time.Time // when each was said last; causes are few
 }
 
 type stall struct {
@@ -60,14 +64,17 @@ func (s *stalls) add(what string, rn *runner, began time.Time) (say bool) {
 	if st == nil {
 		st = &stall{since: began, runners: map[*runner]bool{}}
 		if s.of == nil {
-			s.of = map[string]*stall{}
+			s.of, s.said = map[string]*stall{}, map[string]time.Time{}
 		}
 		s.of[what] = st
 		s.n.Add(1)
 	}
 	st.runners[rn] = true
+	if last, before := s.said[what]; before && time.Since(last) < sayStallEvery {
+		return false
+	}
 	if say = !st.said && (what != silence || time.Since(st.since) >= sayStallAfter); say {
-		st.said = true
+		st.said, s.said[what] = true, time.Now()
 	}
 	return say
 }

@@ -95,6 +95,35 @@ func TestPanicsAndErrorsBackOffAndAreParked(t *testing.T) {
 	}
 }
 
+// pointerError is an error whose nil pointer has no text.
+type pointerError struct{ text string }
+
+func (e *pointerError) Error() string { return e.text }
+
+// An observer that returns a nil pointer as an error fails, and its worker goes on.
+func TestAnErrorWithoutTextIsAPanic(t *testing.T) {
+	t.Parallel()
+	e, r := newEnv(t, table()), observers.NewRegistry()
+	r.Observe("o", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+		var none *pointerError
+		if ch.Cell.Row == "wraps" {
+			return fmt.Errorf("pricing: %w", none)
+		}
+		return none
+	})
+	w, _ := e.start(e.client, r, observers.Config{MaxAttempts: 2, MinBackoff: time.Millisecond})
+	e.set(e.client, "bare", "in", "1")
+	e.set(e.client, "wraps", "in", "1")
+	e.idle(w)
+	p := e.parked()
+	if len(p) != 2 || !strings.Contains(p[0].Reason, "panicked: ") || !strings.Contains(p[1].Reason, "pricing: ") {
+		t.Fatalf("parked %+v", p)
+	}
+	if s := w.Stats(); s.Panics != 2 || s.Errors != 2 {
+		t.Fatalf("stats %+v", s)
+	}
+}
+
 func TestGoexitCostsNoGoroutine(t *testing.T) {
 	t.Parallel()
 	e, j, r := newEnv(t, table()), newJournal(), observers.NewRegistry()

@@ -2,6 +2,7 @@ package observers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
+	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
@@ -79,4 +81,69 @@ func testAnOutageIsFewLines(t *testing.T, by finding, what string) {
 	if n := strings.Count(said, "\n"); n != 4 || t.Failed() {
 		t.Errorf("%d lines, want 4:\n%s", n, said)
 	}
+}
+
+// An outage is over, and the next one is said, also for cells that fail then by their own fault.
+func TestAnOutageIsOverForCellsThatFail(t *testing.T) {
+	eachFindingInBubble(t, "the oracle", func(t *testing.T, by finding) {
+		tables := []percolator.Table{{Name: "t", Observed: []string{"in"}}}
+		e, r := newEnvOf(t, by, tables), observers.NewRegistry()
+		var log logBuffer
+		var down atomic.Bool
+		c := e.NewClient(percolatortest.Configure(func(cfg *percolator.Config) {
+			cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		}), percolatortest.Handler(func(r percolatortest.Request) percolatortest.Action {
+			if down.Load() && r.Method == percolatortest.Oracle {
+				return percolatortest.LoseRequest
+			}
+			return percolatortest.Pass
+		}))
+		r.Observe("o", "t", "in", func(context.Context, *percolator.Txn, observers.Change) error { return errors.New("no price") })
+		w, _ := e.start(c, r, observers.Config{MaxAttempts: 3})
+		for i := range 2 {
+			_, err := c.Update(e.ctx, func(_ context.Context, tx *percolator.Txn) error { return tx.Set(cell(fmt.Sprint(i), "in"), nil) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			down.Store(true)
+			time.Sleep(20 * time.Second)
+			down.Store(false)
+			e.idle(w)
+			time.Sleep(30 * time.Second)
+		}
+		said := log.String()
+		for _, line := range []string{"runs cannot finish", "runs finish again"} {
+			if n := strings.Count(said, line); n != 2 {
+				t.Errorf("%d times %q, want 2:\n%s", n, line, said)
+			}
+		}
+	})
+}
+
+// What keeps some cells of an observer waiting, while others run, is a few lines of the log.
+func TestAStallOfSomeCellsIsFewLines(t *testing.T) {
+	eachFindingInBubble(t, "", func(t *testing.T, by finding) {
+		tables := []percolator.Table{{Name: "t", Observed: []string{"in"}}}
+		e, r := newEnvOf(t, by, tables), observers.NewRegistry()
+		var log logBuffer
+		var over atomic.Bool
+		r.Observe("o", "t", "in", func(_ context.Context, _ *percolator.Txn, ch observers.Change) error {
+			if ch.Cell.Row == "waits" && !over.Load() {
+				return fmt.Errorf("reading prices: %w", model.ErrImporting)
+			}
+			return nil
+		})
+		w, _ := e.start(e.client, r, observers.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), MaxBackoff: time.Second})
+		e.set(e.client, "waits", "in", "1")
+		for i := range 50 {
+			e.set(e.client, fmt.Sprint(i), "in", "1")
+			time.Sleep(time.Second)
+		}
+		over.Store(true)
+		e.idle(w)
+		said := log.String()
+		if n, again := strings.Count(said, "runs cannot finish"), strings.Count(said, "runs finish again"); n == 0 || n > 2 || again != n {
+			t.Errorf("it said:\n%s", said)
+		}
+	})
 }

@@ -102,7 +102,7 @@ func (r Rows[T]) ScanWith(ctx context.Context, from Scanner, o ScanOptions) iter
 			yield(none, fmt.Errorf("percolator: scan of table %q: %w: the columns are those of %T", r.table, ErrInvalidArgument, none))
 		}
 	case o.Index != "":
-		return r.listed(ctx, from, from.ScanWith(ctx, r.table, o))
+		return r.toLimit(ctx, from, o)
 	}
 	o.Columns = r.names()
 	return r.rows(from, from.ScanWith(ctx, r.table, o))

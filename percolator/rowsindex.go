@@ -3,6 +3,7 @@ package percolator
 import (
 	"context"
 	"iter"
+	"slices"
 )
 
 // A batch of rows that an index lists begins small, for a reader that wants only the first, and
@@ -31,17 +32,30 @@ func (r Rows[T]) GetByIndex(ctx context.Context, from Reader, index string, valu
 //
 // An error ends the stream: those of Reader.ScanIndex and of GetMulti.
 func (r Rows[T]) ScanIndex(ctx context.Context, from Reader, index string, values Range) iter.Seq2[T, error] {
-	return r.listed(ctx, from, from.ScanIndex(ctx, r.table, index, values))
+	return r.listed(ctx, from, 0, from.ScanIndex(ctx, r.table, index, values))
 }
 
-// listed reads the rows that the entries of an index name.
-func (r Rows[T]) listed(ctx context.Context, from Reader, entries iter.Seq2[Entry, error]) iter.Seq2[T, error] {
+// toLimit is ScanIndex with a direction and a limit. An index over none of T's columns may have
+// entries of rows that are left out, which the limit does not count.
+func (r Rows[T]) toLimit(ctx context.Context, from Scanner, o ScanOptions) iter.Seq2[T, error] {
+	limit := o.Limit
+	if limit > 0 && !slices.ContainsFunc(r.names(), func(column string) bool {
+		return checkIndex(from, Cell{Table: r.table, Column: column}, o.Index) == nil
+	}) {
+		o.Limit = 0
+	}
+	return r.listed(ctx, from, limit, from.ScanWith(ctx, r.table, o))
+}
+
+// listed reads the rows that the entries of an index name, to a limit; 0: all.
+func (r Rows[T]) listed(ctx context.Context, from Reader, limit int, entries iter.Seq2[Entry, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		keys, room, more := []string(nil), firstListed, true
+		keys, room, more, left := []string(nil), firstListed, true, limit
 		give := func() bool {
 			bytes, err := r.eachOf(ctx, from, keys, func(_ string, row T) bool {
-				more = yield(row, nil)
+				left--
+				more = yield(row, nil) && left != 0
 				return more
 			})
 			if err != nil {

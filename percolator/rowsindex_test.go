@@ -188,3 +188,58 @@ func TestColumnsOfAStruct(t *testing.T) {
 	}
 	fixture.WantErr(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Set(fixture.Cell("ann", "other"), nil) }), percolator.ErrInvalidArgument)
 }
+
+// A limit counts rows, also where rows that are left out stand before them.
+func TestRowsByIndexOfAnotherColumnToALimit(t *testing.T) {
+	t.Parallel()
+	type name struct {
+		Key  string `percolator:",key"`
+		Name string `percolator:"name"`
+	}
+	rows, err := percolator.RowOf[name]("people")
+	fixture.Must(t, err)
+	env, ctx := fixture.NewEnv(t), fixture.Context(t)
+	fixture.SetPeople(t, ctx, env.Client, fixture.City, "ann", "Rome", "bob", "Rome", "cid", "Rome", "dan", "Rome", "eve", "Rome")
+	fixture.SetPeople(t, ctx, env.Client, fixture.Name, "bob", "Bob", "dan", "Dan", "eve", "Eve")
+	s, err := env.Client.Snapshot(ctx)
+	fixture.Must(t, err)
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, rows.Delete(tx, "dan"))
+	for r, want := range map[percolator.Scanner][2]string{s: {"bob dan", "eve dan"}, tx: {"bob eve", "eve bob"}} {
+		for i, reverse := range []bool{false, true} {
+			var keys []string
+			for p, err := range rows.ScanWith(ctx, r, percolator.ScanOptions{Index: "city", Reverse: reverse, Limit: 2}) {
+				fixture.Must(t, err)
+				keys = append(keys, p.Key)
+			}
+			if got := strings.Join(keys, " "); got != want[i] {
+				t.Errorf("%T, reverse %v: %q, want %q", r, reverse, got, want[i])
+			}
+		}
+		fixture.WantErr(t, fixture.FirstError(rows.ScanWith(ctx, r, percolator.ScanOptions{Index: "city", Limit: -1})), percolator.ErrInvalidArgument)
+	}
+}
+
+// A value may be empty, and a transaction may give that of a unique index to another row.
+func TestRowsByIndexOfEmptyAndMovedValues(t *testing.T) {
+	t.Parallel()
+	env, ctx, rows := fixture.NewEnv(t), fixture.Context(t), people(t)
+	fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error {
+		return errors.Join(rows.Insert(tx, citizen{"ann", "a@x", "Ann", ""}), rows.Insert(tx, citizen{"bob", "b@x", "Bob", "Bern"}))
+	}))
+	tx := fixture.MustBegin(t, ctx, env.Client)
+	fixture.Must(t, errors.Join(rows.Delete(tx, "bob"), rows.Put(tx, citizen{"cid", "b@x", "Cid", ""})))
+	got := [4]string{
+		keysOf(t, rows.GetByIndex(ctx, tx, "city", nil)), keysOf(t, rows.GetByIndex(ctx, tx, "city", []byte("Bern"))),
+		keysOf(t, rows.GetByIndex(ctx, tx, "mail", []byte("b@x"))), keysOf(t, rows.ScanIndex(ctx, tx, "mail", percolator.All())),
+	}
+	if want := [4]string{"ann=Ann cid=Cid", "", "cid=Cid", "ann=Ann cid=Cid"}; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	fixture.MustCommit(t, ctx, tx)
+	ended, cancel := context.WithCancel(ctx)
+	s, err := env.Client.Snapshot(ctx)
+	fixture.Must(t, err)
+	cancel()
+	fixture.WantErr(t, fixture.FirstError(rows.ScanIndex(ended, s, "mail", percolator.All())), context.Canceled)
+}

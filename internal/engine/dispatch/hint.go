@@ -121,12 +121,17 @@ func (h *hinter) send(ctx context.Context) {
 		}
 		cancel()
 		h.rest(refused, err)
-		h.mu.Lock()
-		h.over = h.taken - int64(len(h.waiting))
-		close(h.moved)
-		h.moved = make(chan struct{})
-		h.mu.Unlock()
+		h.move()
 	}
+}
+
+// move tells Flush that hints are no longer waiting or in flight.
+func (h *hinter) move() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = h.taken - int64(len(h.waiting))
+	close(h.moved)
+	h.moved = make(chan struct{})
 }
 
 // Flush waits until every hint that was left so far is sent or given up, or ctx ends.
@@ -190,6 +195,7 @@ func (h *hinter) Close() {
 	h.closed, h.waiting = true, nil
 	h.mu.Unlock()
 	h.senders.Wait()
+	h.move()
 }
 
 // encodeHint encodes the timestamp of n and its row.

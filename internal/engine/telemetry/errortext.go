@@ -17,8 +17,14 @@ const (
 
 // ProgramText is the text of an error that a program's own code has returned, at most 512 bytes of
 // it. Errors of this module may name rows: each that err wraps, with all below it, is replaced by
-// its cause. Where it does not stand literally in the text around it, all there is is the cause.
-func ProgramText(err error) string {
+// its cause. Where it does not stand literally in the text around it, or has no text because its
+// method panics, all there is is the cause.
+func ProgramText(err error) (shown string) {
+	defer func() {
+		if recover() != nil {
+			shown = ownText(err)
+		}
+	}()
 	said, exact := programText(err)
 	if !exact {
 		return ownText(err)
@@ -118,7 +124,7 @@ func replaced(said string, instead map[string]string) (string, bool) {
 }
 
 // ownBeginnings are those of all errors of this module that an observer can get.
-var ownBeginnings = []string{"percolator: ", "observers: ", "combinequeue: ", "exportqueue: ", "tso: "}
+var ownBeginnings = []string{"percolator: ", "observers: ", "combinequeue: ", "exportqueue: ", "tso: ", "adopt: "}
 
 // ownTextAt is where the first text of an error of this module begins; -1: there is none.
 func ownTextAt(said string) int {
