@@ -44,7 +44,7 @@ func CompareCells(a, b model.Cell) int {
 func CellError(sentinel error, c model.Cell, format string, args ...any) error {
 	place := c.String()
 	if c.Row == "" {
-		place = c.Table + "/…/" + strconv.Quote(c.Column)
+		place = c.Table + "/" + strconv.Quote(c.Column)
 	}
 	return fmt.Errorf("percolator: %s: %w: %s", place, sentinel, fmt.Sprintf(format, args...))
 }

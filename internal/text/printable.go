@@ -100,10 +100,13 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 }
 
-// At is a timestamp as messages write it, with its time.
+// At is a timestamp as messages write it, with its time; 0 is none.
 func At[T interface {
 	~int64
 	Time() time.Time
 }](ts T) string {
+	if ts == 0 {
+		return "0"
+	}
 	return strconv.FormatInt(int64(ts), 10) + " (" + ts.Time().UTC().Format(time.RFC3339) + ")"
 }

@@ -23,7 +23,6 @@ var (
 	_ = fmt.Sprint
 	_ = slog.Default
 	_ = os.ReadFile
-	_ = slog.Default
 	_ = time.Second
 	_ = tso.At
 	_ = observers.NewRegistry
