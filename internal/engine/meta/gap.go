@@ -8,7 +8,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -47,7 +46,7 @@ func (m State) InGap(ts tso.Timestamp) (Gap, bool) {
 
 func (m State) checkGap(ts tso.Timestamp) error {
 	if g, in := m.InGap(ts); in {
-		return fmt.Errorf("percolator: %w: the snapshot at %s was removed by a repair to %s", model.ErrSnapshotTooOld, text.At(ts), text.At(g.After))
+		return fmt.Errorf("percolator: %w: the snapshot at %d was removed by a repair to %d", model.ErrSnapshotTooOld, ts, g.After)
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -99,7 +98,7 @@ func (w *Watcher) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Durat
 		return model.Hold{}, err
 	}
 	if _, taken := m.hold(h.ID); refused && !taken {
-		return model.Hold{}, fmt.Errorf("percolator: %w: the safepoint has passed %s; take the hold within the retention", model.ErrSnapshotTooOld, text.At(ts))
+		return model.Hold{}, fmt.Errorf("percolator: %w: the safepoint has passed %d; take the hold within the retention", model.ErrSnapshotTooOld, ts)
 	}
 	return h, nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
-	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -186,7 +185,7 @@ func (m State) checkImports(ts tso.Timestamp, tables []string) error {
 		case i.Phase != "":
 			return i.Refusal(owner)
 		case ts < i.Since:
-			return Outdated(ts, fmt.Errorf("percolator: table %q: %w: the snapshot at %s is older than an import, which is there since %s", owner, model.ErrSnapshotTooOld, text.At(ts), text.At(i.Since)))
+			return Outdated(ts, fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than an import, which is there since %d", owner, model.ErrSnapshotTooOld, ts, i.Since))
 		}
 	}
 	return nil
@@ -210,7 +209,7 @@ func (e *OutdatedError) Unwrap() error { return e.error }
 func (m State) checkErased(ts tso.Timestamp, tables []string) error {
 	for _, table := range tables {
 		if owner, i := m.importOf(table); i.erasedAfter(ts) > 0 {
-			return Outdated(ts, fmt.Errorf("percolator: table %q: %w: the snapshot at %s is older than the end of an import that was aborted, at %s", owner, model.ErrSnapshotTooOld, text.At(ts), text.At(i.erasedAfter(ts))))
+			return Outdated(ts, fmt.Errorf("percolator: table %q: %w: the snapshot at %d is older than the end of an import that was aborted, at %d", owner, model.ErrSnapshotTooOld, ts, i.erasedAfter(ts)))
 		}
 	}
 	return nil

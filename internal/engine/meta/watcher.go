@@ -19,7 +19,6 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/internal/engine/timestamps"
-	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -261,7 +260,7 @@ func (w *Watcher) checkRead(m State, ts tso.Timestamp, tables ...string) error {
 		return m.Fence.Refusal()
 	}
 	if ts <= m.Safepoint {
-		return fmt.Errorf("percolator: %w: the snapshot at %s is at or below the safepoint %s", model.ErrSnapshotTooOld, text.At(ts), text.At(m.Safepoint))
+		return fmt.Errorf("percolator: %w: the snapshot at %d is at or below the safepoint %d", model.ErrSnapshotTooOld, ts, m.Safepoint)
 	}
 	if err := m.checkGap(ts); err != nil {
 		return err
