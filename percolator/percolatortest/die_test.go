@@ -101,3 +101,48 @@ func TestDieAtEachFails(t *testing.T) {
 		}
 	}
 }
+
+// A program that does again what it was not told of, without looking whether it is done, is caught
+// where the answer was lost; one that looks is not.
+func TestDieAtEachCatchesWhatIsDoneTwice(t *testing.T) {
+	t.Parallel()
+	take := func(ctx context.Context, c *percolator.Client, run int, looks bool) error {
+		_, err := c.Update(ctx, func(ctx context.Context, tx *percolator.Txn) error {
+			id := fmt.Sprint("order ", run)
+			have, err := amount.GetMulti(ctx, tx, "stock", id)
+			if err != nil || looks && have[id] > 0 {
+				return err
+			}
+			return errors.Join(amount.Set(tx, "stock", have["stock"]-1), amount.Set(tx, id, 1))
+		})
+		return err
+	}
+	for _, looks := range []bool{false, true} {
+		f, ended := &fatal{TB: t}, make(chan struct{})
+		go func() {
+			defer close(ended)
+			told := map[int]bool{}
+			percolatortest.New(f, &percolator.Schema{Tables: []percolator.Table{{Name: "t"}}}).DieAtEach(func(ctx context.Context, run int, c *percolator.Client) error {
+				err := take(ctx, c, run, looks)
+				told[run] = err == nil
+				return err
+			}, func(ctx context.Context, run int, c *percolator.Client) error {
+				if !told[run] {
+					if err := take(ctx, c, run, looks); err != nil {
+						return err
+					}
+				}
+				return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+					stock, err := amount.GetOr(ctx, s, "stock", 0)
+					if err == nil && stock != int64(-run) {
+						err = fmt.Errorf("stock is %d after %d orders", stock, run)
+					}
+					return err
+				})
+			})
+		}()
+		if <-ended; looks != (f.said == "") || !looks && !strings.Contains(f.said, "whose answer was lost") {
+			t.Errorf("looks: %v; it said %q", looks, f.said)
+		}
+	}
+}

@@ -85,14 +85,12 @@ type changePage struct {
 }
 
 func (s *Server) changeForm(w http.ResponseWriter, r *http.Request) {
-	u, err := page.Identity(r.URL.Query().Get("url"))
-	query := r.URL.Query().Get("q")
-	if err != nil || len(query) > maxQuery {
-		s.notFound(w, r)
+	u, query, ok := s.pageOf(w, r)
+	if !ok {
 		return
 	}
 	p := &changePage{Query: query, URL: u, Stored: storedLink(u, query)}
-	err = s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
+	err := s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
 		capture, err := readCapture(ctx, snap, u)
 		if err != nil {
 			return err

@@ -40,15 +40,13 @@ type observed struct {
 func (p *changedPage) Done() bool { return (p.Followed != "" || p.Instead != "") && p.Waiting == 0 }
 
 func (s *Server) changed(w http.ResponseWriter, r *http.Request) {
-	u, err := page.Identity(r.URL.Query().Get("url"))
-	query := r.URL.Query().Get("q")
-	if err != nil || len(query) > maxQuery {
-		s.notFound(w, r)
+	u, query, ok := s.pageOf(w, r)
+	if !ok {
 		return
 	}
 	p := &changedPage{resultsPage: &resultsPage{Query: query, Changed: u}, Stored: storedLink(u, query), Document: documentLink(u), Change: s.changeLink(u, query)}
 	runs, waiting := s.changes.work() // before the snapshot: what waits then is not seen as done
-	err = s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
+	err := s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) error {
 		at, err := p.readTravel(ctx, snap, u)
 		if err != nil {
 			return err

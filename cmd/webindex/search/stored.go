@@ -42,17 +42,27 @@ func storedLink(u, query string) string {
 // errNoDocument says that a URL was crawled and is not a page that can be shown.
 var errNoDocument = errors.New("not a document")
 
-// stored shows a page from the store: its own host may be gone. A redirect leads on to its target.
-func (s *Server) stored(w http.ResponseWriter, r *http.Request) {
+// pageOf returns which page is asked for, and the query that the reader came from. false: the
+// request has had its answer, as it names none.
+func (s *Server) pageOf(w http.ResponseWriter, r *http.Request) (u, query string, ok bool) {
 	u, err := page.Identity(r.URL.Query().Get("url"))
-	query := r.URL.Query().Get("q")
+	query = r.URL.Query().Get("q")
 	if err != nil || len(query) > maxQuery {
 		s.notFound(w, r)
+		return "", "", false
+	}
+	return u, query, true
+}
+
+// stored shows a page from the store: its own host may be gone. A redirect leads on to its target.
+func (s *Server) stored(w http.ResponseWriter, r *http.Request) {
+	u, query, ok := s.pageOf(w, r)
+	if !ok {
 		return
 	}
 	p := &storedPage{Query: query, URL: u, Document: documentLink(u), Change: s.changeLink(u, query)}
 	var redirect string
-	err = s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) (err error) {
+	err := s.view(r.Context(), func(ctx context.Context, snap *percolator.Snapshot) (err error) {
 		redirect, err = p.read(ctx, snap)
 		return err
 	})
