@@ -101,7 +101,7 @@ func settled(t *testing.T, c *percolator.Client, row string) {
 	}
 	id, err := journal.ParseStreamID(found[0].Stream)
 	must(t, err)
-	must(t, journal.WriteLow(testContext(t), c.Engine().Store, map[journal.StreamID]uint64{id: found[0].Seq + 100}))
+	must(t, journal.WriteLow(testContext(t), c.Engine().Store, map[journal.StreamID]journal.Low{id: {Seq: found[0].Seq + 100}}))
 }
 
 // A process that has not heard yet that the journal was turned off exports the weak notifications

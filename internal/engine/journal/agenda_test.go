@@ -18,7 +18,7 @@ func TestAHurryDuringALookIsForThatRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, entries := owned(1)
 		look := func(d DueRow) {
-			o.Found(entries[0], Backlog{Notified: 5})
+			o.Found(entries[0], Backlog{Notified: 5}, false)
 			o.Looked(d, Outcome{Rows: 2})
 		}
 		for range inVain {
@@ -120,7 +120,7 @@ func unreadRows(n int) (o *Owner, look func(DueRow)) {
 	return o, func(d DueRow) {
 		out := Outcome{Rows: len(d.Seqs)}
 		for _, seq := range d.Seqs {
-			out.Left = append(out.Left, LeftRow{Seq: seq, Entries: []LeftEntry{{e, Backlog{Notified: 5}}}})
+			out.Left = append(out.Left, LeftRow{Seq: seq, Entries: []LeftEntry{{e, Backlog{Notified: 5}, false}}})
 		}
 		o.Looked(d, out)
 	}

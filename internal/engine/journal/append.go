@@ -309,7 +309,7 @@ func (a *Appender) open(s *stream, batch []*part) error {
 	}
 	mut := store.NewMutation(2)
 	mut.Put(layout.JournalFamily, sessionColumn, store.MetaTimestamp, encodeHeader(session, time.Now()))
-	mut.Put(layout.JournalFamily, lowColumn, lowTimestamp(1), nil)
+	Low{Seq: 1}.put(mut)
 	if err := a.request(s, batch, 0, mut); err != nil {
 		a.rename(s)
 		return err
@@ -334,6 +334,7 @@ func (a *Appender) row(s *stream, batch []*part) error {
 	err := a.request(s, batch, s.next, mut)
 	if err != nil {
 		a.store.Count.AppendsFailed.Add(1)
+		a.Own.lost(s.id, s.next)
 	} else {
 		a.store.Count.Appends.Add(1)
 		a.Own.sent(s.id, s.next, batch)

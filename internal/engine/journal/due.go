@@ -66,7 +66,8 @@ type LeftRow struct {
 // LeftEntry is an unsettled entry, with what the look has found of it.
 type LeftEntry struct {
 	model.JournalEntry
-	Found Backlog
+	Found    Backlog
+	Unlocked bool // it is decided, and no lock of it is left
 }
 
 // Due takes what is to be looked at now, at most most rows and pieces, the one that has been due
@@ -122,7 +123,7 @@ func (o *Owner) readAgain(d DueRow, left []LeftRow, now time.Time) {
 		row := newRow(d.Stream, l.Seq, d.Sent)
 		for i := range l.Entries {
 			e := &l.Entries[i]
-			o.hold(row, &Append{entry: &e.JournalEntry, ownEntry: ownEntry{found: e.Found}})
+			o.hold(row, &Append{entry: &e.JournalEntry, ownEntry: ownEntry{found: e.Found, unlocked: e.Unlocked}})
 		}
 		row.looks = next(looks, l.Progress)
 		o.remember(s, row, d.came, now)
@@ -174,7 +175,10 @@ func (o *Owner) Copied(w, to *Append) {
 		o.settle(to)
 		return
 	}
-	to.state, to.commitTS, to.unfinished = w.state, w.commitTS, w.unfinished
+	to.state, to.commitTS, to.unfinished, to.unlocked = w.state, w.commitTS, w.unfinished, w.unlocked
+	for i := 0; w.hasLocks() && i < len(w.in); i++ {
+		o.stream(w.in[i].Stream).leaveOpen(w.in[i].Seq)
+	}
 	o.await(to, w.cells)
 	o.settle(w)
 }

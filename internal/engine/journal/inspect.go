@@ -47,7 +47,7 @@ func ParseStreamID(s string) (StreamID, error) {
 func Inspect(ctx context.Context, s *store.Store) iter.Seq2[Inspected, error] {
 	return func(yield func(Inspected, error) bool) {
 		has := map[StreamID]bool{}
-		for first, err := range both(headers(ctx, s), firstRows(ctx, s, model.Between("", string([]byte{parkedShard})))) {
+		for first, err := range both(headers(ctx, s, 0, shards), firstRows(ctx, s, model.Between("", string([]byte{parkedShard})))) {
 			var in Inspected
 			if id, _, ok := parseKey(first.Key); err == nil && ok && has[id] {
 				continue

@@ -59,6 +59,7 @@ type ownEntry struct {
 	unfinished int           // rows that are left to phase two, which is in flight
 	cells      []model.Cell  // that carry its notifications, as far as phase two has written them
 	copied     int           // how often the entry was appended before
+	unlocked   bool          // a look has found that it is decided, and that no lock of it is left
 	found      Backlog       // by the last look
 	marks      gaugeMarks    // while a row holds it
 }
@@ -96,11 +97,7 @@ func (o *Owner) Limit(n int) {
 func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := o.streams[id]
-	if s == nil {
-		s = &ownStream{id: id, rows: map[uint64]*OwnRow{}, next: 1, low: 1}
-		o.streams[id] = s
-	}
+	s := o.stream(id)
 	s.next = seq + 1
 	for _, p := range parts {
 		o.appended += uint64(len(p.entry.Rows))
@@ -122,6 +119,23 @@ func (o *Owner) sent(id StreamID, seq uint64, parts []*part) {
 		o.came++
 		o.remember(s, row, o.came, now)
 	}
+}
+
+// stream is an own stream. The caller holds o.mu.
+func (o *Owner) stream(id StreamID) *ownStream {
+	s := o.streams[id]
+	if s == nil {
+		s = &ownStream{id: id, rows: map[uint64]*OwnRow{}, next: 1, low: 1}
+		o.streams[id] = s
+	}
+	return s
+}
+
+// lost notes a row that was not acknowledged, and may still arrive.
+func (o *Owner) lost(id StreamID, seq uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stream(id).leaveOpen(seq)
 }
 
 // hold notes that a row holds an unsettled entry. The caller holds o.mu.
@@ -244,6 +258,12 @@ func (o *Owner) check(w *Append) {
 	}
 }
 
+// hasLocks reports whether locks of an entry may be left.
+func (w *Append) hasLocks() bool {
+	phaseTwoDone := w.state == entryCommitted && w.unfinished <= 0
+	return w.entry.Primary != (model.Cell{}) && !phaseTwoDone && !w.unlocked
+}
+
 // settle notes that an entry is settled, in every row that holds it. The caller holds o.mu.
 func (o *Owner) settle(w *Append) {
 	if w.state == entrySettled {
@@ -266,22 +286,45 @@ func (o *Owner) settle(w *Append) {
 	w.in = nil
 }
 
-// Low returns the position below which all of a stream is settled, for streams in which it has
-// moved since the last call. One caller at a time writes them, and reports those that are lost.
-func (o *Owner) Low() map[StreamID]uint64 {
+// Low returns how far streams are settled, for those in which that has moved since the last call.
+// One caller at a time writes them, and reports those that are lost.
+func (o *Owner) Low() map[StreamID]Low {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	moved := map[StreamID]uint64{}
+	moved := map[StreamID]Low{}
 	for id, s := range o.streams {
 		low := s.first()
 		switch {
 		case low > s.low:
-			s.low, moved[id] = low, low
+			s.low, moved[id] = low, Low{low, s.open.With(Open{})}
 		case s.ended && s.settled():
 			delete(o.streams, id) // its position was written by the last call's caller
 		}
 	}
 	return moved
+}
+
+// Crowded returns streams of which so many rows are open that collected ones should be forgotten. It
+// returns each once in FirstLook.
+func (o *Owner) Crowded(now time.Time) (crowded []StreamID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, s := range o.streams {
+		if len(s.open.spans) > maxOpen/2 && now.Sub(s.asked) >= FirstLook {
+			s.asked = now
+			crowded = append(crowded, id)
+		}
+	}
+	return crowded
+}
+
+// Collected says that the rows of a stream below a number are gone.
+func (o *Owner) Collected(id StreamID, first uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.streams[id]; s != nil {
+		s.open.remove(1, first)
+	}
 }
 
 // ended says that nothing more will be appended to a stream.
@@ -294,7 +337,7 @@ func (o *Owner) ended(id StreamID) {
 }
 
 // LowLost has low positions written again that may not have arrived.
-func (o *Owner) LowLost(low map[StreamID]uint64) {
+func (o *Owner) LowLost(low map[StreamID]Low) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for id := range low {

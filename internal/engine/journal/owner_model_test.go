@@ -26,6 +26,7 @@ type history struct {
 	limit int
 	next  map[StreamID]uint64
 	rows  map[place]*truth // acknowledged, but those that the owner may have forgotten
+	open  map[place]bool   // lost rows, and those of which an entry was copied that may have locks
 	looks []DueRow         // in flight
 }
 
@@ -44,14 +45,16 @@ type truth struct {
 
 type entryTruth struct {
 	*Append
-	settled bool // in the tables, or copied
+	settled  bool // in the tables, or copied
+	unlocked bool // in the tables
 }
 
 func (r *truth) settled() bool {
 	return !slices.ContainsFunc(r.entries, func(e *entryTruth) bool { return !e.settled })
 }
 
-// Whatever happens in whatever order: no unsettled row is forgotten, and low passes none (J4);
+// Whatever happens in whatever order: no unsettled row is forgotten, and low passes none (J4); what
+// it passes with locks is listed beside it (J12);
 // gauges say what a walk through everything finds; memory is bounded; every row is looked at soon
 // after it was appended, and again and again; and all is settled in the end.
 func TestWhatIsUnsettledIsNotForgotten(t *testing.T) {
@@ -61,7 +64,7 @@ func TestWhatIsUnsettledIsNotForgotten(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(18, seed))
-				h := &history{T: t, Rand: r, o: NewOwner(), limit: 1 + r.IntN(60), next: map[StreamID]uint64{"a": 1}, rows: map[place]*truth{}}
+				h := &history{T: t, Rand: r, o: NewOwner(), limit: 1 + r.IntN(60), next: map[StreamID]uint64{"a": 1}, rows: map[place]*truth{}, open: map[place]bool{}}
 				if r.IntN(2) == 0 {
 					h.next["b"] = 1
 				}
@@ -78,13 +81,16 @@ func TestWhatIsUnsettledIsNotForgotten(t *testing.T) {
 
 // step does something at random.
 func (h *history) step() {
-	switch h.IntN(15) {
+	switch h.IntN(16) {
 	case 0, 1, 2, 3:
 		for range 1 + h.IntN(8) {
 			h.append()
 		}
 	case 4: // the number is lost
-		h.next[h.stream()]++
+		id := h.stream()
+		h.o.lost(id, h.next[id])
+		h.open[place{id, h.next[id]}] = true
+		h.next[id]++
 	case 5, 6:
 		for range h.IntN(12) {
 			if e := h.any(); e != nil {
@@ -93,7 +99,8 @@ func (h *history) step() {
 		}
 	case 7:
 		if e := h.any(); e != nil {
-			h.o.Found(e.Append, h.backlog())
+			e.unlocked = e.unlocked || h.IntN(3) == 0
+			h.o.Found(e.Append, h.backlog(), e.unlocked && h.IntN(2) == 0)
 		}
 	case 8:
 		if h.IntN(4) == 0 {
@@ -109,6 +116,27 @@ func (h *history) step() {
 		time.Sleep(time.Duration(h.IntN(3000)) * time.Millisecond)
 	case 14:
 		time.Sleep(time.Duration(h.IntN(60)) * time.Second)
+	case 15:
+		h.low()
+	}
+}
+
+// low has positions written: some of them may not arrive.
+func (h *history) low() {
+	h.Helper()
+	moved := h.o.Low()
+	for id, low := range moved {
+		for at := range h.open {
+			if at.StreamID == id && at.seq < low.Seq && !low.Open.Contains(at.seq) {
+				h.Fatalf("row %v may hold locks, and is not among those that are open below %d: %v", at, low.Seq, low.Open)
+			}
+		}
+		if n := len(low.Open.spans); n > maxOpen {
+			h.Fatalf("%d spans are open", n)
+		}
+	}
+	if h.IntN(3) == 0 {
+		h.o.LowLost(moved)
 	}
 }
 
@@ -121,22 +149,27 @@ func (h *history) backlog() Backlog {
 func (h *history) append() {
 	var entries []*Append
 	for range 1 + h.IntN(3) {
-		entries = append(entries, &Append{entry: &model.JournalEntry{StartTS: tso.Timestamp(1 + h.IntN(1000)), Rows: make([]model.JournalName, h.IntN(40))}})
+		e := &model.JournalEntry{StartTS: tso.Timestamp(1 + h.IntN(1000)), Rows: make([]model.JournalName, h.IntN(40))}
+		if h.IntN(4) > 0 {
+			e.Primary = model.Cell{Table: "t", Row: "p", Column: "a"}
+		}
+		entries = append(entries, &Append{entry: e})
 	}
-	h.sent(entries...)
-	for _, w := range entries {
+	for _, e := range h.sent(entries...).entries {
 		if h.IntN(2) == 0 {
 			cell := model.Cell{Table: "t", Row: fmt.Sprint(h.IntN(5)), Column: []string{"a", "b"}[h.IntN(2)]}
-			h.o.Committed(w, tso.Timestamp(1+h.IntN(1000)), 0, []model.Cell{cell})
+			rows := h.IntN(2)
+			h.o.Committed(e.Append, tso.Timestamp(1+h.IntN(1000)), rows, []model.Cell{cell})
+			e.unlocked = e.unlocked || rows == 0
 		}
 	}
 }
 
-func (h *history) sent(entries ...*Append) {
+func (h *history) sent(entries ...*Append) *truth {
 	id, r := h.stream(), &truth{looked: time.Now()}
 	var parts []*part
 	for _, w := range entries {
-		r.entries = append(r.entries, &entryTruth{Append: w})
+		r.entries = append(r.entries, &entryTruth{Append: w, unlocked: w.entry.Primary == (model.Cell{})})
 		for range 1 + h.IntN(2) { // parts of one entry may share a row
 			parts = append(parts, &part{entry: w.entry, of: w})
 		}
@@ -144,12 +177,20 @@ func (h *history) sent(entries ...*Append) {
 	h.rows[place{id, h.next[id]}] = r
 	h.o.sent(id, h.next[id], parts)
 	h.next[id]++
+	return r
 }
 
 // copy appends an entry again.
 func (h *history) copy(e *entryTruth) {
 	to := &Append{entry: e.entry}
-	h.sent(to)
+	for _, copied := range h.sent(to).entries {
+		copied.unlocked = e.unlocked
+	}
+	for at, r := range h.rows {
+		if !e.unlocked && slices.Contains(r.entries, e) {
+			h.open[at] = true
+		}
+	}
 	h.o.Copied(e.Append, to)
 	e.settled = true
 }
@@ -272,7 +313,7 @@ func (h *history) read(d DueRow, seq uint64, r *truth, out *Outcome) {
 	for _, e := range r.entries {
 		switch out.Rows += len(e.entry.Rows); {
 		case d.row == nil && !e.settled:
-			left.Entries = append(left.Entries, LeftEntry{*e.entry, h.backlog()})
+			left.Entries = append(left.Entries, LeftEntry{*e.entry, h.backlog(), e.unlocked && h.IntN(2) == 0})
 		case d.row != nil && e.settled && slices.Contains(d.Open, e.Append):
 			out.Settled = append(out.Settled, e.Append)
 		}
@@ -295,7 +336,7 @@ func (h *history) learn(at place) {
 	r := h.rows[at]
 	r.entries = nil
 	for _, w := range row.open {
-		r.entries = append(r.entries, &entryTruth{Append: w})
+		r.entries = append(r.entries, &entryTruth{Append: w, unlocked: w.entry.Primary == (model.Cell{})})
 	}
 }
 
@@ -408,6 +449,7 @@ func (h *history) settleAll() {
 		}
 	}
 	seconds(3 * rarestLook)
+	h.low()
 	h.o.Low()
 	for id, s := range h.o.streams {
 		if s.first() != s.next || s.low != s.next || len(s.unread.batches) != 0 {

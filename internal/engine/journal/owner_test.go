@@ -21,7 +21,7 @@ func owned(n int) (o *Owner, entries []*Append) {
 	return o, entries
 }
 
-func low(o *Owner) uint64 { return o.Low()["stream"] }
+func low(o *Owner) uint64 { return o.Low()["stream"].Seq }
 
 // The low position is that of the first row that is not settled, in whatever order they are.
 func TestLowFollowsTheFirstUnsettledRow(t *testing.T) {
@@ -56,7 +56,7 @@ func TestStreamsThatEndAreForgotten(t *testing.T) {
 	if o.RolledBack(entries[1]); len(o.streams) != 1 || low(o) != 3 {
 		t.Error("the last position is never written")
 	}
-	o.LowLost(map[StreamID]uint64{"stream": 3})
+	o.LowLost(map[StreamID]Low{"stream": {Seq: 3}})
 	if low(o) != 3 || !o.Owns("stream") {
 		t.Error("a position that was lost is not written again")
 	}

@@ -9,9 +9,11 @@ type ownStream struct {
 	rows   map[uint64]*OwnRow // the remembered ones, by their numbers
 	order  earliest           // of the same
 	unread unread
-	next   uint64 // above every acknowledged row
-	low    uint64 // as it was written last; 0: that may not have arrived
-	ended  bool   // nothing will be appended to it
+	next   uint64    // above every acknowledged row
+	low    uint64    // as it was written last; 0: that may not have arrived
+	open   Open      // rows that count as settled, and may have left locks
+	asked  time.Time // for the first row of the stream
+	ended  bool      // nothing will be appended to it
 }
 
 // OwnRow is a row of an own stream that was not settled when it was acknowledged, and whose
@@ -51,6 +53,12 @@ func (s *ownStream) first() uint64 {
 
 // settled reports whether all rows are.
 func (s *ownStream) settled() bool { return len(s.rows) == 0 && len(s.unread.spans) == 0 }
+
+// leaveOpen notes that a row counts as settled, and may have left locks.
+func (s *ownStream) leaveOpen(seq uint64) {
+	s.open.add(seq, seq+1)
+	s.open.narrow(maxOpen)
+}
 
 // remember adds a row that holds entries to its stream, and schedules it. The caller holds o.mu.
 func (o *Owner) remember(s *ownStream, row *OwnRow, came int64, from time.Time) {

@@ -26,9 +26,10 @@ type StreamRow struct {
 type Stream struct {
 	ID      StreamID
 	Session string // of its client; "": the oracle keeps none
-	Low     uint64 // every row below it is settled, or appended again above
-	Header  bool   // its client's header is there; else only a position that came late, or nothing
-	Rows    bool   // it has rows with entries; only AllStreams knows
+	Low     uint64 // every row below it is settled, or in Open
+	Open    Open
+	Header  bool // its client's header is there; else only a position that came late, or nothing
+	Rows    bool // it has rows with entries; only AllStreams knows
 }
 
 // ReadRows reads rows of a stream by their numbers; those that are gone are missing.
@@ -113,6 +114,16 @@ func HasRows(ctx context.Context, s *store.Store, id StreamID, from uint64) (boo
 	return false, nil
 }
 
+// FirstRow is the number of the first row of a stream that is there, or may be.
+func FirstRow(ctx context.Context, s *store.Store, id StreamID) (uint64, error) {
+	page, err := s.ReadPage(ctx, model.JournalTable, model.Between(id.key(1), id.end()), store.Anything(), store.PageSize{Rows: 1})
+	if err != nil || len(page.Rows) == 0 {
+		return 1, err
+	}
+	_, seq, _ := parseKey(page.Rows[0].Key)
+	return seq, nil
+}
+
 func decodeRow(row layout.Row) (StreamRow, error) {
 	_, seq, ok := parseKey(row.Key)
 	if !ok {
@@ -125,7 +136,7 @@ func decodeRow(row layout.Row) (StreamRow, error) {
 // Streams reads the headers of all streams. ErrCorrupt: one cannot be decoded, and the list has the
 // others.
 func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
-	for row, rerr := range headers(ctx, s) {
+	for row, rerr := range headers(ctx, s, 0, shards) {
 		if rerr != nil {
 			return nil, rerr
 		}
@@ -140,19 +151,35 @@ func Streams(ctx context.Context, s *store.Store) (list []Stream, err error) {
 
 // AllStreams is Streams with those that have rows and no header (J6). It sends a request for each
 // stream that has rows, shardsAtOnce at a time.
-func AllStreams(ctx context.Context, s *store.Store) (list []Stream, err error) {
-	if list, err = Streams(ctx, s); err != nil {
-		return nil, err
-	}
+func AllStreams(ctx context.Context, s *store.Store) ([]Stream, error) {
+	return streamsOf(ctx, s, 0, shards)
+}
+
+// StreamsOf is AllStreams of one shard.
+func StreamsOf(ctx context.Context, s *store.Store, shard byte) ([]Stream, error) {
+	return streamsOf(ctx, s, shard, shard+1)
+}
+
+// streamsOf is the streams of the shards from from to below to.
+func streamsOf(ctx context.Context, s *store.Store, from, to byte) (list []Stream, err error) {
 	at := map[StreamID]int{}
-	for i, st := range list {
-		at[st.ID] = i
+	for row, err := range headers(ctx, s, from, to) {
+		if err != nil {
+			return nil, err
+		}
+		st, err := streamOf(row)
+		if err != nil {
+			return nil, err
+		}
+		at[st.ID], list = len(list), append(list, st)
 	}
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
-	for from := byte(0); from < shards; from += shards / shardsAtOnce {
+	g.SetLimit(shardsAtOnce)
+	for part := from; part < to; part += shards / shardsAtOnce {
+		of := model.Between(string([]byte{part}), string([]byte{min(to, part+shards/shardsAtOnce)}))
 		g.Go(func() error {
-			for row, err := range firstRows(gctx, s, model.Between(string([]byte{from}), string([]byte{from + shards/shardsAtOnce}))) {
+			for row, err := range firstRows(gctx, s, of) {
 				if err != nil {
 					return err
 				}
@@ -181,11 +208,14 @@ func AllStreams(ctx context.Context, s *store.Store) (list []Stream, err error) 
 // shardsAtOnce is how many parts of the table are searched for streams at once.
 const shardsAtOnce = 8
 
-// headers reads the headers of streams.
-func headers(ctx context.Context, s *store.Store) iter.Seq2[layout.Row, error] {
-	from := model.Prefix(string([]byte{headerShard}))
+// headers reads the headers of streams of the shards from from to below to.
+func headers(ctx context.Context, s *store.Store, from, to byte) iter.Seq2[layout.Row, error] {
+	of := model.Between(string([]byte{headerShard, from}), string([]byte{headerShard, to}))
+	if to == shards { // with rows that are no header, which are an error
+		of.End = string([]byte{headerShard + 1})
+	}
 	size := store.PageSize{Rows: store.RequestRows, Bytes: store.PassBytes}
-	pages := s.NewPass(model.JournalTable, from, store.JournalCells(), size).Pages(ctx)
+	pages := s.NewPass(model.JournalTable, of, store.JournalCells(), size).Pages(ctx)
 	return store.Each(pages, func(page store.Page) ([]layout.Row, error) { return page.Rows, nil })
 }
 
@@ -216,6 +246,9 @@ func firstRows(ctx context.Context, s *store.Store, rest model.Range) iter.Seq2[
 	}
 }
 
+// IsOpen reports whether a row may have left locks: it is not settled, or only counts as settled.
+func (st Stream) IsOpen(seq uint64) bool { return seq >= st.Low || st.Open.Contains(seq) }
+
 // streamOf reads a header. A stream whose header is gone, and which still has rows, has no session.
 func streamOf(row layout.Row) (Stream, error) {
 	id, seq, ok := parseKey(row.Key)
@@ -238,6 +271,7 @@ func streamOf(row layout.Row) (Stream, error) {
 				return st, corrupt(row.Key, err)
 			}
 			st.Low = max(st.Low, uint64(low))
+			st.Open = decodeOpen(st.Low, it.Value)
 		}
 	}
 	return st, nil
@@ -269,10 +303,10 @@ func corrupt(key string, err error) error {
 }
 
 // WriteLow stores how far streams are settled. The greatest number counts, whichever arrives last.
-func WriteLow(ctx context.Context, s *store.Store, low map[StreamID]uint64) error {
-	for id, seq := range low {
+func WriteLow(ctx context.Context, s *store.Store, lows map[StreamID]Low) error {
+	for id, low := range lows {
 		mut := store.NewMutation(1)
-		mut.Put(layout.JournalFamily, lowColumn, lowTimestamp(seq), nil)
+		low.put(mut)
 		if err := s.Mutate(ctx, model.JournalTable, id.key(0), mut); err != nil {
 			return err
 		}

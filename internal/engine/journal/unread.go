@@ -24,9 +24,6 @@ const (
 	maxBatches = 16
 )
 
-// span is the numbers from from to below to.
-type span struct{ from, to uint64 }
-
 // batch is unread rows below a number that were acknowledged one after the other.
 type batch struct {
 	opened, sent time.Time // the first of them and the last
@@ -35,7 +32,7 @@ type batch struct {
 
 // unread is what of a stream is in memory as numbers alone.
 type unread struct {
-	spans   []span  // in order
+	spans   spans
 	batches []batch // in order; the first may be of older rows, too
 	first   pass    // over rows that nobody has looked at yet: at and above first.at
 	again   pass    // over those below
@@ -86,83 +83,21 @@ func (u *unread) batchOf(seq uint64) int {
 	return at
 }
 
-// at is the place of the first span that ends above a number.
-func (u *unread) at(seq uint64) int {
-	at, _ := slices.BinarySearchFunc(u.spans, seq, func(s span, seq uint64) int {
-		if s.to <= seq {
-			return -1
-		}
-		return 1
-	})
-	return at
-}
-
 // add has the spans contain a number.
 func (u *unread) add(seq uint64) {
-	at := u.at(seq)
-	switch {
-	case at < len(u.spans) && u.spans[at].from <= seq:
-		return
-	case at > 0 && u.spans[at-1].to == seq:
-		u.spans[at-1].to++
-	default:
-		u.spans = slices.Insert(u.spans, at, span{seq, seq + 1})
-		at++
-	}
-	if at < len(u.spans) && u.spans[at].from == seq+1 {
-		u.join(at)
-	}
-	u.narrow()
-}
-
-// narrow has spans become one while there are too many.
-func (u *unread) narrow() {
-	for len(u.spans) > maxSpans {
-		nearest := 1
-		for i := 2; i < len(u.spans); i++ {
-			if u.between(i) < u.between(nearest) {
-				nearest = i
-			}
-		}
-		u.join(nearest)
-	}
-}
-
-// between is how many numbers are between a span and the one before.
-func (u *unread) between(at int) uint64 { return u.spans[at].from - u.spans[at-1].to }
-
-// join makes a span one with the one before.
-func (u *unread) join(at int) {
-	u.spans[at-1].to = u.spans[at].to
-	u.spans = slices.Delete(u.spans, at, at+1)
+	u.spans.add(seq, seq+1)
+	u.spans.narrow(maxSpans)
 }
 
 // remove has the spans contain no number from from to below to.
 func (u *unread) remove(from, to uint64) {
-	first, last := u.at(from), u.at(to)
-	var left []span
-	if first < len(u.spans) && u.spans[first].from < from {
-		left = append(left, span{u.spans[first].from, from})
-	}
-	if last < len(u.spans) && u.spans[last].from < to {
-		left = append(left, span{to, u.spans[last].to})
-		last++
-	}
-	u.spans = slices.Replace(u.spans, first, last, left...)
-	u.narrow()
-}
-
-// size is how many numbers the spans contain.
-func (u *unread) size() (n int) {
-	for _, s := range u.spans {
-		n += int(s.to - s.from)
-	}
-	return n
+	u.spans.remove(from, to)
+	u.spans.narrow(maxSpans)
 }
 
 // next is the first number of a pass that is still to be read.
 func (u *unread) next(p *pass) (seq uint64, ok bool) {
-	at := u.at(p.at)
+	at := u.spans.at(p.at)
 	if at == len(u.spans) {
 		return 0, false
 	}
@@ -243,7 +178,7 @@ func (u *unread) through(p *pass, from, last uint64, now time.Time) {
 		a.due = now // what has been due for longer comes in between
 		return
 	}
-	if at := u.at(from); at == len(u.spans) || u.spans[at].from > last {
+	if at := u.spans.at(from); at == len(u.spans) || u.spans[at].from > last {
 		return
 	}
 	a.looks = 0
@@ -269,7 +204,7 @@ func (s *ownStream) piece(p *pass) DueRow {
 	d := DueRow{Stream: s.id, pass: p, again: p == &u.again}
 	d.from, _ = u.next(p)
 	n := 0
-	for _, at := range u.spans[u.at(d.from):] {
+	for _, at := range u.spans[u.spans.at(d.from):] {
 		for seq := max(at.from, d.from); seq < min(at.to, p.end) && n < pieceRows; seq++ {
 			if n++; s.rows[seq] == nil {
 				d.Seqs = append(d.Seqs, seq)

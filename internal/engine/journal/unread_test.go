@@ -59,7 +59,7 @@ func TestUnreadRowsAreAFewSpans(t *testing.T) {
 	want("those are settled that are remembered", rows-limit, limit+1, 1)
 	settle(1000, func(seq uint64) bool { return seq%2 == 0 })
 	want("every second one is settled", rows-limit-1000*pieceRows/2, limit+1, maxSpans)
-	for o.streams["s"].unread.size() > 0 {
+	for o.streams["s"].unread.spans.size() > 0 {
 		later = later.Add(time.Hour)
 		settle(1, func(uint64) bool { return true })
 	}
@@ -78,7 +78,7 @@ func TestNothingWalksThroughAllRows(t *testing.T) {
 		w := &Append{entry: e}
 		o.sent("s", uint64(i+1), []*part{{entry: e, of: w}})
 		o.Committed(w, 2, 0, []model.Cell{{Table: "t", Row: strconv.Itoa(i), Column: "c"}})
-		o.Found(w, Backlog{3, 4, 5})
+		o.Found(w, Backlog{3, 4, 5}, false)
 	}
 	o.Low()
 	s := o.streams["s"]

@@ -50,10 +50,12 @@ type gaugeMarks struct {
 // column is one of a table.
 type column struct{ table, name string }
 
-// Found notes what a look at an entry has found, in place of what the last one had.
-func (o *Owner) Found(w *Append, b Backlog) {
+// Found notes what a look at an entry has found, in place of what the last one had; unlocked: it is
+// decided, and no lock of it is left.
+func (o *Owner) Found(w *Append, b Backlog, unlocked bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	w.unlocked = w.unlocked || unlocked
 	o.find(w, b)
 }
 
@@ -101,7 +103,7 @@ func (o *Owner) Unsettled() (u Unsettled) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, s := range o.streams {
-		u.Rows += len(s.rows) + s.unread.size()
+		u.Rows += len(s.rows) + s.unread.spans.size()
 		u.Behind += s.next - s.first()
 	}
 	u.Oldest = tso.Timestamp(o.started.first())

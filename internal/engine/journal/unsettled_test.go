@@ -14,15 +14,15 @@ func TestWhatLooksFindIsTold(t *testing.T) {
 		}
 	}
 	wantFound("before any look", 0, 0, 0)
-	o.Found(entries[0], Backlog{7, 7, 0})
-	o.Found(entries[1], Backlog{5, 0, 9})
-	o.Found(entries[2], Backlog{0, 0, 8})
+	o.Found(entries[0], Backlog{7, 7, 0}, false)
+	o.Found(entries[1], Backlog{5, 0, 9}, false)
+	o.Found(entries[2], Backlog{0, 0, 8}, false)
 	wantFound("after looks", 5, 7, 8)
 	to := &Append{entry: entries[1].entry}
 	o.sent("stream", 4, []*part{{entry: to.entry, of: to}})
 	o.Copied(entries[1], to)
 	wantFound("appended again", 5, 7, 8)
-	o.Found(entries[2], Backlog{0, 0, 0})
+	o.Found(entries[2], Backlog{0, 0, 0}, false)
 	wantFound("a look that found nothing", 5, 7, 9)
 	o.RolledBack(to)
 	wantFound("settled", 7, 7, 0)

@@ -176,6 +176,20 @@ func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout
 	}
 }
 
+// ResolveBelowWatermark resolves a lock of a transaction that began at or below the GC watermark: it
+// needs no marker, as nothing commits there any more (J12).
+func (r *Resolver) ResolveBelowWatermark(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
+	s, err := r.finalOrRead(ctx, cell, l)
+	switch {
+	case err != nil:
+	case s.State == TxnCommitted:
+		_, err = r.rollForward(ctx, cell, l, s.CommitTS)
+	default:
+		_, err = r.rollBackCell(ctx, cell, l.StartTS)
+	}
+	return err
+}
+
 // isDead asks the oracle for the time, since machines' clocks are never compared, and then for the
 // session of the lock's owner.
 func (r *Resolver) isDead(ctx context.Context, l layout.LockRecord) (bool, error) {

@@ -79,6 +79,7 @@ type adopted struct {
 	state  streamState
 	next   uint64                // every row below it was read
 	rows   map[uint64]*unsettled // the unsettled ones of those
+	open   journal.Open          // rows whose entries this client has appended again
 	tail   tail                  // zero while its owner lives
 	watch  time.Time             // its rows are looked at then although its owner lives
 	idle   idleness              // of a stream without a session

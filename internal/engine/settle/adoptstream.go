@@ -150,18 +150,23 @@ func (a *Adopter) look(ctx context.Context, st *adopted, rows []journal.StreamRo
 		return ctx.Err()
 	}
 	var stale []uint64
+	var locked journal.Open // of stale
 	var entries []model.JournalEntry
 	for _, row := range rows {
 		left, found := leftOf(row.Entries, results[:len(row.Entries)])
 		results = results[len(row.Entries):]
 		if u := st.note(row.Seq, left, found, now); u != nil && st.dead() && now.Sub(u.read) > takeOverAfter {
 			stale, entries = append(stale, row.Seq), append(entries, left...)
+			if !found.Unlocked {
+				locked = locked.With(journal.OpenRow(row.Seq))
+			}
 		}
 	}
 	if a.takeOver(ctx, entries) {
 		for _, seq := range stale {
 			delete(st.rows, seq)
 		}
+		st.open = st.open.With(locked)
 	}
 	return err
 }
@@ -192,8 +197,10 @@ func (a *Adopter) itemsOf(st *adopted, rows []journal.StreamRow, now time.Time) 
 
 // leftOf is the unsettled entries of a row, and what was found of them all.
 func leftOf(entries []model.JournalEntry, results []Result) (left []model.JournalEntry, found Result) {
+	found.Unlocked = true
 	for i, r := range results {
 		if !r.Settled {
+			found.Unlocked = found.Unlocked && (r.Unlocked || entries[i].Primary == (model.Cell{}))
 			left = append(left, entries[i])
 			found.Backlog = found.With(r.Backlog)
 			found.Progress = found.Progress || r.Progress
@@ -254,9 +261,10 @@ func (a *Adopter) writeLow(ctx context.Context, st *adopted) error {
 	if !st.dead() || low <= st.stream.Low {
 		return nil
 	}
-	if err := journal.WriteLow(ctx, a.Looker.Store, map[journal.StreamID]uint64{st.stream.ID: low}); err != nil {
+	open := st.stream.Open.With(st.open)
+	if err := journal.WriteLow(ctx, a.Looker.Store, map[journal.StreamID]journal.Low{st.stream.ID: {Seq: low, Open: open}}); err != nil {
 		return err
 	}
-	st.stream.Low, st.idle.low = low, low
+	st.stream.Low, st.stream.Open, st.idle.low = low, open, low
 	return nil
 }

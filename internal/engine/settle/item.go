@@ -39,6 +39,7 @@ const (
 // Result is what a look found of an item.
 type Result struct {
 	Settled  bool
+	Unlocked bool // its transaction is decided, and no lock of it is left; so it is where Settled is
 	Progress bool // it has resolved locks
 	Backlog       // what is unprocessed; nothing, if it is settled
 }

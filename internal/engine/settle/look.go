@@ -120,6 +120,7 @@ func (l *Looker) run(ctx context.Context, checks []*check, asked time.Time) erro
 	})
 	for _, c := range checks {
 		c.result.Settled = c.state == bare
+		c.result.Unlocked = c.state == bare || c.state == notified
 	}
 	return failed
 }

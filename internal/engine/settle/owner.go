@@ -65,6 +65,11 @@ func (o *Owner) Run(ctx context.Context) {
 func (o *Owner) Close(ctx context.Context) { o.writeLow(ctx) }
 
 func (o *Owner) writeLow(ctx context.Context) {
+	for _, id := range o.Journal.Own.Crowded(o.now()) {
+		if first, err := journal.FirstRow(ctx, o.Looker.Store, id); err == nil {
+			o.Journal.Own.Collected(id, first)
+		}
+	}
 	low := o.Journal.Own.Low()
 	if err := journal.WriteLow(ctx, o.Looker.Store, low); err != nil {
 		o.Journal.Own.LowLost(low)
@@ -214,7 +219,7 @@ func (o *Owner) outcome(row dueRow, results []Result, err error) (out journal.Ou
 			continue
 		}
 		if err == nil || r.Notified != 0 || r.Expired != 0 {
-			o.Journal.Own.Found(row.entries[i], r.Backlog)
+			o.Journal.Own.Found(row.entries[i], r.Backlog, r.Unlocked)
 		}
 		left = append(left, row.entries[i])
 	}
@@ -234,7 +239,7 @@ func (row *dueRow) left(results []Result) (left []journal.LeftRow) {
 			left = append(left, journal.LeftRow{Seq: row.seqs[i]})
 		}
 		of := &left[len(left)-1]
-		of.Entries = append(of.Entries, journal.LeftEntry{JournalEntry: row.items[i].JournalEntry, Found: r.Backlog})
+		of.Entries = append(of.Entries, journal.LeftEntry{JournalEntry: row.items[i].JournalEntry, Found: r.Backlog, Unlocked: r.Unlocked})
 		of.Progress = of.Progress || r.Progress
 	}
 	return left

@@ -3,6 +3,7 @@ package gc
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -31,12 +32,12 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	before := s.state
-	s.state.Unjournaled = 0
+	s.state.Unjournaled, s.state.Offered = 0, false
 	if m, _ := s.e.Meta.Snapshot(); m.Schema.DisableJournal {
 		s.state.Unjournaled = m.Version
 	}
 	s.state.Collection = model.Collection{Safepoint: safepoint, Started: now, Holder: before.Holder, Expires: before.Expires}
-	if err := s.enter(ctx, model.CollectionDrain, nil); err != nil {
+	if err := s.enter(ctx, model.CollectionDrain, map[string][]byte{}); err != nil {
 		s.state = before
 		return false, err
 	}
@@ -129,7 +130,7 @@ func (s *collecting) finish(ctx context.Context) error {
 		if err := s.publish(ctx); err != nil {
 			return err
 		}
-		if err := s.enter(ctx, model.CollectionErase, nil); err != nil {
+		if err := s.enter(ctx, model.CollectionErase, map[string][]byte{}); err != nil {
 			return err
 		}
 	}
@@ -145,9 +146,10 @@ func (s *collecting) finish(ctx context.Context) error {
 // resolveLocks resolves every lock of some rows up to the safepoint.
 func (s *collecting) resolveLocks(ctx context.Context, table string, rows []layout.Row) error {
 	var resolved atomic.Int64
-	err := eachLock(ctx, table, rows, &resolved, s.resolveLock)
+	held, corrupt := locksOf(table, rows)
+	err := eachLock(ctx, held, &resolved, s.resolveLock)
 	s.state.Locks += resolved.Load()
-	return err
+	return errors.Join(corrupt, err)
 }
 
 // resolveLock resolves one lock. It waits for a transaction that is alive: older than the

@@ -2,9 +2,9 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/gopercolator/percolator/internal/catalog"
@@ -23,12 +23,17 @@ import (
 func ResolveLocksOf(ctx context.Context, e *engine.Engine, tables []string, upTo tso.Timestamp, rowsPerSecond int) error {
 	g := &Collector{e: e, pace: rate.NewLimiter(rate.Limit(rowsPerSecond), collectRows)}
 	primaries := catalog.SetOf(tables)
+	var looked atomic.Int64
 	if e.Meta.ByJournal() {
-		r := &resolving{Collector: g, safepoint: upTo, primaries: primaries, requests: semaphore.NewWeighted(collectParallel), seen: map[layout.RowID]bool{}}
-		_, err := r.streams(ctx)
+		streams, err := journal.AllStreams(ctx, e.Store)
+		if err != nil {
+			return err
+		}
+		r := newResolving(g, upTo)
+		r.primaries = primaries
+		_, err = r.streams(ctx, streams, &looked)
 		return err
 	}
-	var looked atomic.Int64
 	for table := range e.Meta.Catalog.Load().Tables {
 		if primaries[table] {
 			continue // its locks go with it
@@ -38,12 +43,14 @@ func ResolveLocksOf(ctx context.Context, e *engine.Engine, tables []string, upTo
 				err = g.pace.WaitN(ctx, min(len(page.Rows), g.pace.Burst()))
 			}
 			if err == nil {
-				err = eachLock(ctx, table, page.Rows, &looked, func(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
+				held, corrupt := locksOf(table, page.Rows)
+				err = eachLock(ctx, held, &looked, func(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
 					if !primaries[l.Primary.Table] {
 						return nil
 					}
 					return e.Locks.ResolveDrained(ctx, cell, l)
 				})
+				err = errors.Join(corrupt, err)
 			}
 			if err != nil {
 				return err

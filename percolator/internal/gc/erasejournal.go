@@ -6,7 +6,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
@@ -16,28 +15,16 @@ type shareEraser struct {
 	share *heldShare
 }
 
-// eraseShare takes a share and erases all of it. errShareLost: another collector has it.
-func (g *Collector) eraseShare(ctx context.Context, sh *heldShare, name string, keep func(context.Context) error) error {
+// eraseShare takes a share and erases all of it. rows is what the collector has read for other shares
+// of the cycle. errShareLost: another collector has it.
+func (g *Collector) eraseShare(ctx context.Context, sh *heldShare, name string, rows findings, keep func(context.Context) error) error {
 	if err := g.checkShare(ctx, sh); err != nil {
 		return err
 	}
-	if err := g.saveShare(ctx, sh, name); err != nil {
-		return err
-	}
-	keepBoth := func(ctx context.Context) error {
-		if err := keep(ctx); err != nil || !sh.cell.Due() {
-			return err
-		}
-		return g.saveShare(ctx, sh, name)
-	}
-	x := &shareEraser{newRowEraser(&eraser{g, sh.Watermark, keepBoth}, sh.Asked, &sh.Did), sh}
-	err := x.erase(ctx)
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
-	defer cancel()
-	if serr := g.saveShare(end, sh, ""); err == nil { // else its lease runs out
-		err = serr
-	}
-	return err
+	return g.holdShares(ctx, []*heldShare{sh}, name, keep, func(_ []*heldShare, keep func(context.Context) error) error {
+		x := &shareEraser{newRowEraser(&eraser{g, sh.Watermark, keep}, sh.Asked, rows, &sh.Did), sh}
+		return x.erase(ctx)
+	})
 }
 
 func (x *shareEraser) erase(ctx context.Context) error {

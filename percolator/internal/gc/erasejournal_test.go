@@ -1,6 +1,7 @@
 package gc_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -15,13 +16,21 @@ import (
 )
 
 // A process that was stopped with a lock in its hand writes it between the resolution and the
-// erasing. The entry stays until the next cycle has resolved it (J7).
-func TestEntryStaysWithItsLock(t *testing.T) {
+// erasing. Who erases resolves it (J12), so that the entry goes, with the garbage of the cell.
+func TestStrayLockIsResolved(t *testing.T) {
 	t.Parallel()
-	percolatortest.Bubble(t, testEntryStaysWithItsLock)
+	percolatortest.Bubble(t, func(t *testing.T) { testStrayLock(t, "", 0) })
 }
 
-func testEntryStaysWithItsLock(t *testing.T) {
+// A lock that cannot be judged keeps its entry and what its cell holds (J7).
+func TestEntryStaysWithItsLock(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) { testStrayLock(t, "nonsense", 1) })
+}
+
+// testStrayLock has a lock of a dead transaction written again while the cycle erases, with another
+// value if that is not empty.
+func testStrayLock(t *testing.T, value string, entries int) {
 	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	fixture.CrashAfter(t, env, nil, "r")
@@ -35,15 +44,21 @@ func testEntryStaysWithItsLock(t *testing.T) {
 	_, err = fixture.NewCollector(t, env.Client, model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase && !planted {
 			planted = true
-			fixture.Plant(t, ctx, env, "t", "r", "lock", "c", int64(lock.Timestamp), string(lock.Value))
+			fixture.Plant(t, ctx, env, "t", "r", "lock", "c", int64(lock.Timestamp), cmp.Or(value, string(lock.Value)))
 		}
 	}}).Collect(ctx)
 	fixture.Must(t, err)
-	fixture.WantEntries(t, ctx, env, "with the lock", 1)
-	env.Clock.Advance(fixture.PastRetention)
-	if col := fixture.Collect(t, ctx, env.Client); col.Locks != 1 {
-		t.Errorf("collected %+v, want the lock resolved", col)
+	fixture.WantEntries(t, ctx, env, "with the lock", entries)
+	if n := fixture.CellsOf(t, ctx, env, "t", "lock"); n != entries {
+		t.Errorf("%d locks are left, want %d", n, entries)
 	}
+	if entries > 0 {
+		mut := bigtable.NewMutation()
+		mut.DeleteCellsInColumn("lock", "c")
+		fixture.Must(t, env.Store().Open("t").Apply(ctx, "r", mut))
+	}
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, env.Client)
 	fixture.WantEntries(t, ctx, env, "without the lock", 0)
 	env.Audit(t, fixture.Collected)
 }

@@ -2,13 +2,16 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/engine/store"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -18,13 +21,16 @@ type rowEraser struct {
 	*eraser
 	asked   tso.Timestamp // of J6, from after the drain
 	catalog *catalog.Catalog
-	rows    map[layout.RowID]finding // read in this cycle; at most rememberedRows before a batch
+	rows    findings
 	did     *tally
 }
 
-func newRowEraser(x *eraser, asked tso.Timestamp, did *tally) *rowEraser {
-	return &rowEraser{x, asked, x.e.Meta.Catalog.Load(), map[layout.RowID]finding{}, did}
+func newRowEraser(x *eraser, asked tso.Timestamp, rows findings, did *tally) *rowEraser {
+	return &rowEraser{x, asked, x.e.Meta.Catalog.Load(), rows, did}
 }
+
+// findings is what a collector has read in a cycle: at most rememberedRows before a batch.
+type findings map[layout.RowID]finding
 
 // finding is what a row holds of the entries that name it (J7). That of a row which does not exist
 // is zero.
@@ -101,10 +107,66 @@ func (x *rowEraser) eraseSome(ctx context.Context, table string, keys []string) 
 	for _, key := range keys[:n] {
 		x.rows[layout.RowID{Table: table, Key: key}] = finding{kept: ownEntries}
 	}
+	if page, err = x.resolveStrays(ctx, table, page); err != nil {
+		return 0, err
+	}
 	if err := x.eraseRows(ctx, table, page); err != nil {
 		return 0, err
 	}
 	return n, x.keep(ctx)
+}
+
+// resolveStrays resolves the locks at or below the watermark that rows hold, and reads these again.
+// Only settled entries led to them before the watermark was published (J12): the prewrite of a
+// transaction that was rolled back came late, or it had no entry. Left alone, such a lock would
+// postpone the garbage of its cell for ever. One that cannot be judged does so.
+func (x *rowEraser) resolveStrays(ctx context.Context, table string, page []layout.Row) ([]layout.Row, error) {
+	locked := slices.DeleteFunc(slices.Clone(page), func(row layout.Row) bool {
+		return !slices.ContainsFunc(row.Of(layout.LockFamily), func(it layout.Item) bool {
+			ts, err := layout.FromCell(it.Timestamp)
+			return err == nil && ts <= x.watermark
+		})
+	})
+	if len(locked) == 0 {
+		return page, nil
+	}
+	keys := ordered.Map(locked, func(row layout.Row) string { return row.Key })
+	again := map[string]layout.Row{}
+	err := WhileLeased(ctx, x.cfg.Lease, x.keep, func(ctx context.Context) error {
+		var resolved atomic.Int64
+		held, _ := locksOf(table, locked) // what cannot be decoded is counted, and left
+		err := eachLock(ctx, held, &resolved, func(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
+			if l.StartTS > x.watermark {
+				return nil
+			}
+			err := x.e.Locks.ResolveBelowWatermark(ctx, cell, l)
+			if errors.Is(err, model.ErrCorrupt) {
+				x.e.Store.Warn(x.e.Config.Logger, "collection: a lock cannot be judged, and keeps what its cell holds", err)
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return x.e.Store.ReadRows(ctx, table, store.Rows{Keys: keys}, store.History(), 0, func(row layout.Row) bool {
+			again[row.Key] = row
+			return true
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []layout.Row
+	for _, row := range page {
+		if slices.Contains(keys, row.Key) {
+			row = again[row.Key]
+		}
+		if row.Key != "" { // else nothing of it is left
+			out = append(out, row)
+		}
+	}
+	return out, nil
 }
 
 // eraseRows erases the garbage of rows, and notes what they hold.

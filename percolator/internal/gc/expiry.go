@@ -70,7 +70,7 @@ func (s *collecting) eraseExpired(ctx context.Context) error {
 		return err
 	}
 	all := tallyOf(&s.state.Collection)
-	x := newRowEraser(&eraser{s.Collector, s.state.Safepoint, s.keep}, asked, &all)
+	x := newRowEraser(&eraser{s.Collector, s.state.Safepoint, s.keep}, asked, findings{}, &all)
 	for list, err := range journal.ReadExpiries(ctx, s.e.Store, x.watermark) {
 		if err != nil {
 			return s.optional(err)

@@ -38,22 +38,18 @@ const rememberedRows = 1 << 16
 // finishByJournal does what is left of a cycle after its drain.
 func (s *collecting) finishByJournal(ctx context.Context) error {
 	if s.state.Phase == model.CollectionResolve {
-		resolved, err := s.resolveStreams(ctx)
+		erase, err := s.resolveShares(ctx)
 		if err != nil {
 			return err
 		}
 		if err := s.publish(ctx); err != nil {
 			return err
 		}
-		asked, err := s.e.Clock.Next(ctx) // after the drain
-		if err != nil {
-			return err
-		}
-		if err := s.enter(ctx, model.CollectionErase, divide(resolved, s.state.Safepoint, asked)); err != nil {
+		if err := s.enter(ctx, model.CollectionErase, erase); err != nil {
 			return err
 		}
 	}
-	if err := s.eraseShares(ctx); err != nil {
+	if err := s.workShares(ctx); err != nil {
 		return err
 	}
 	if err := s.eraseExpired(ctx); err != nil {

@@ -27,6 +27,8 @@ type collectorCell struct {
 	Tables map[string]tablePosition `json:",omitempty"`
 	// The journal led to the locks, and the shares are to erase.
 	ByJournal bool `json:",omitempty"`
+	// The shares to resolve were stored with the phase.
+	Offered bool `json:",omitempty"`
 
 	// The schema's version before the drain, if it had no journal.
 	Unjournaled uint64 `json:",omitempty"`

@@ -8,33 +8,44 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// Erasing is most of a cycle by the journal, and is divided among all collectors of an instance by
-// stream (J10). The collector that holds the lease stores, in the mutation that begins the phase, a
-// share for each shard of the journal, in the row of its lease:
+// Resolving and erasing are divided among all collectors of an instance by stream (J10, J12). The
+// collector that holds the lease stores, in the mutation that begins the phase, a share for each
+// shard of the journal that has rows, in the row of its lease:
 //
+//	state               what is to be done with it
 //	watermark, asked    GC watermark, and a timestamp from after the drain: what J6 and J7 go by
-//	streams             exactly those rows of the journal whose locks were resolved before
-//	holder, expires     the collector that erases it, and the end of its lease by the oracle's clock
+//	found               the rows of the journal that were read to resolve their locks
+//	streams             exactly those, to be erased
+//	holder, expires     the collector that works on it, and the end of its lease by the oracle's clock
 //	counts              what it did
 //
-// A collector without a cycle of its own takes a free share by a condition on the whole
-// cell, erases, and takes from it what is decided. The cycle ends when nothing is left of a share.
+// A collector without a cycle of its own takes a free share by a condition on the whole cell. While
+// locks are resolved it reads the streams of the shard, and writes what it found when all are
+// resolved; the watermark is published when all shares are. Then it erases, and takes from the share
+// what is decided. The cycle ends when nothing is left of a share.
 //
+//	a share has one watermark for good      what was resolved for an earlier safepoint says nothing,
+//	                                        and a collector that was stopped, and goes on beside its
+//	                                        successor, judges rows and entries by the same bounds
 //	no row is taken that was found later    its locks may not have been resolved before the watermark
 //	                                        was published, nor its requests have ended
 //	a row leaves a share once decided       so a successor does over what is open, and passes nothing
-//	a share has one watermark for good      a collector that was stopped, and goes on beside its
-//	                                        successor, judges rows and entries by the same bounds
 //
 // Rejected: dividing by rows of tables. The clauses of J7 need all rows of an entry, read by one
 // collector: another one may have erased the record that tells when a weak notification committed.
@@ -49,16 +60,33 @@ const (
 	shareCount    = 64          // shards of the journal
 	streamIDBytes = 17          // shard and id
 	shareWait     = time.Second // between two looks at shares that others hold
+	sharesAtOnce  = 8           // whose locks a collector resolves, at most
 )
 
 // share is some streams of a cycle, for one collector at a time.
 type share struct {
 	Watermark, Asked tso.Timestamp
+	State            shareState    `json:",omitempty"`
+	Found            []streamRows  `json:",omitempty"` // what is to be erased once all is resolved
 	Streams          []streamRows  `json:",omitempty"` // what is left to erase
 	Holder           string        `json:",omitempty"` // "": none
 	Expires          tso.Timestamp `json:",omitempty"`
+	Locks            int64         `json:",omitempty"` // that were resolved
 	Did              tally
 }
+
+// shareState is what is to be done with a share.
+type shareState string
+
+const (
+	// shareErase: the watermark is published. Streams are to be erased, and Found is empty.
+	shareErase shareState = ""
+	// shareResolve: the locks of the shard are to be resolved. Found and Streams are empty.
+	shareResolve shareState = "resolve"
+	// shareResolved: every lock up to Watermark that an open entry of the shard leads to is
+	// resolved. Streams are empty.
+	shareResolved shareState = "resolved"
+)
 
 // streamRows are rows of one stream.
 type streamRows struct {
@@ -67,14 +95,14 @@ type streamRows struct {
 }
 
 func (sh *share) encode() []byte {
-	kept := *sh
+	kept := *sh // former versions take no share without Streams
 	kept.Streams = slices.DeleteFunc(slices.Clone(sh.Streams), func(st streamRows) bool { return len(st.Rows) == 0 })
 	return layout.JSON(kept)
 }
 
 func decodeShare(column string, b []byte) (sh share, err error) {
 	err = json.Unmarshal(b, &sh)
-	for _, st := range sh.Streams {
+	for _, st := range slices.Concat(sh.Streams, sh.Found) {
 		if len(st.ID) != streamIDBytes || !st.Rows.valid() || len(st.Rows) == 0 {
 			err = fmt.Errorf("rows of stream %x", st.ID)
 		}
@@ -87,27 +115,19 @@ func decodeShare(column string, b []byte) (sh share, err error) {
 
 func shareColumn(shard byte) string { return fmt.Sprintf("%s%02x", sharePrefix, shard) }
 
-// divide makes the shares of a cycle. Those of a shard that are too many wait for the next one; so
-// that the same ones do not wait for ever, they come in random order.
-func divide(resolved []streamRows, watermark, asked tso.Timestamp) map[string][]byte {
-	shares, bytes := map[string]*share{}, map[string]int{}
-	for _, i := range rand.Perm(len(resolved)) {
-		st := resolved[i]
-		column := shareColumn(st.ID[0])
-		if shares[column] == nil {
-			shares[column] = &share{Watermark: watermark, Asked: asked}
-		}
-		room := (shareBytes - bytes[column] - 2*len(st.ID)) / spanBytes
+// fit is as many of some rows as a share has room for. The others wait for the next cycle; so that
+// the same ones do not wait for ever, they come in random order.
+func fit(found []streamRows) (some []streamRows) {
+	bytes := 0
+	for _, i := range rand.Perm(len(found)) {
+		st := found[i]
+		room := (shareBytes - bytes - 2*len(st.ID)) / spanBytes
 		if st.Rows = st.Rows[:max(0, min(len(st.Rows), 2*room))]; len(st.Rows) > 0 {
-			shares[column].Streams = append(shares[column].Streams, st)
-			bytes[column] += 2*len(st.ID) + len(st.Rows)/2*spanBytes
+			some = append(some, st)
+			bytes += 2*len(st.ID) + len(st.Rows)/2*spanBytes
 		}
 	}
-	cells := map[string][]byte{}
-	for column, sh := range shares {
-		cells[column] = store.Comparable(sh.encode())
-	}
-	return cells
+	return some
 }
 
 // putShares replaces all shares; nil leaves them as they are.
@@ -147,17 +167,22 @@ func (g *Collector) readShares(ctx context.Context) (list []*heldShare, err erro
 	return list, nil
 }
 
-func (sh *heldShare) done() bool { return len(sh.Streams) == 0 }
+// done reports whether nothing is to be done with it now.
+func (sh *heldShare) done() bool { return sh.State != shareResolve && len(sh.Streams) == 0 }
 
-// eraseShares erases until nothing is left of any share. It waits for those that others hold, and
-// takes over what they give up.
-func (s *collecting) eraseShares(ctx context.Context) error {
+// workShares takes shares until nothing is to be done with any. It waits for those that others hold,
+// and takes over what they give up.
+func (s *collecting) workShares(ctx context.Context) error {
 	heard := func(ctx context.Context, all []*heldShare) error {
 		var did tally
+		locks := int64(0)
 		for _, sh := range all {
 			did.add(sh.Did)
+			locks += sh.Locks
 		}
-		setTally(&s.state.Collection, did)
+		if setTally(&s.state.Collection, did); s.state.Phase == model.CollectionResolve {
+			s.state.Locks = locks
+		}
 		return s.keep(ctx)
 	}
 	for {
@@ -171,25 +196,57 @@ func (s *collecting) eraseShares(ctx context.Context) error {
 	}
 }
 
-// help erases shares of another collector's cycle c, or returns leased if there is nothing to
-// erase.
+// help works on shares of another collector's cycle c, or returns leased if there is nothing to do.
+// It waits for the shares that are to be erased where it has resolved some.
 func (g *Collector) help(ctx context.Context, c model.Collection, leased error) (col model.Collection, err error) {
 	if _, err := g.e.Meta.Refresh(ctx); err != nil { // for tables that were added
 		return col, err
 	}
-	did, _, err := g.takeShares(ctx, func(context.Context, []*heldShare) error { return nil })
-	if did == (tally{}) {
-		return col, cmp.Or(err, leased)
+	var all work
+	for {
+		did, _, err := g.takeShares(ctx, func(context.Context, []*heldShare) error { return nil })
+		if all.add(did); all.shares == 0 {
+			return col, cmp.Or(err, leased)
+		}
+		col = model.Collection{Phase: c.Phase, Safepoint: c.Safepoint, Started: c.Started, Updated: c.Updated, Holder: c.Holder, Expires: c.Expires, Locks: all.locks}
+		setTally(&col, all.tally)
+		if err != nil || c.Phase != model.CollectionResolve {
+			return col, err
+		}
+		if err := retry.Sleep(ctx, shareWait); err != nil {
+			return col, err
+		}
+		next, err := ReadCollection(ctx, g.e)
+		if err != nil || next.Holder != c.Holder || next.Safepoint != c.Safepoint {
+			return col, err
+		}
+		now, err := g.e.Clock.Next(ctx)
+		if err != nil || next.Expires <= now {
+			return col, err
+		}
+		c = next
 	}
-	col = model.Collection{Phase: model.CollectionErase, Safepoint: c.Safepoint, Started: c.Started, Updated: c.Updated, Holder: c.Holder, Expires: c.Expires}
-	setTally(&col, did)
-	return col, err
 }
 
-// takeShares erases free shares, one after the other, until there is none. left:
-// others hold some. heard is called with all shares whenever a lease has to be kept.
-func (g *Collector) takeShares(ctx context.Context, heard func(context.Context, []*heldShare) error) (did tally, left bool, err error) {
+// work is what was done with shares.
+type work struct {
+	tally
+	locks  int64
+	shares int
+}
+
+func (w *work) add(o work) {
+	w.tally.add(o.tally)
+	w.locks += o.locks
+	w.shares += o.shares
+}
+
+// takeShares works on free shares, one after the other, until there is none. left: others hold some.
+// heard is called with all shares whenever a lease has to be kept.
+func (g *Collector) takeShares(ctx context.Context, heard func(context.Context, []*heldShare) error) (did work, left bool, err error) {
 	name := uuid.NewString()
+	var of share // whose cycle rows are of
+	rows := findings{}
 	for {
 		all, err := g.readShares(ctx)
 		if err == nil {
@@ -207,11 +264,29 @@ func (g *Collector) takeShares(ctx context.Context, heard func(context.Context, 
 		if len(free) == 0 {
 			return did, len(open) > 0, nil
 		}
-		sh := free[rand.N(len(free))] // others choose as well
-		before := sh.Did
-		err = g.eraseShare(ctx, sh, name, func(ctx context.Context) error { return heard(ctx, all) })
-		did.add(sh.Did.less(before))
-		if err != nil && !errors.Is(err, errShareLost) {
+		rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] }) // others choose as well
+		sh, before := free[0], free[0].Did
+		keep := func(ctx context.Context) error { return heard(ctx, all) }
+		if sh.State == shareResolve {
+			free = slices.DeleteFunc(free, func(sh *heldShare) bool { return sh.State != shareResolve })
+			some := free[:max(1, min(len(free)/4, sharesAtOnce))] // and leave something to others
+			err = g.resolveSome(ctx, some, name, keep)
+			for _, sh := range some {
+				did.locks += sh.Locks
+				did.shares++
+			}
+		} else {
+			if sh.Watermark != of.Watermark || sh.Asked != of.Asked {
+				of, rows = sh.share, findings{}
+			}
+			err = g.eraseShare(ctx, sh, name, rows, keep)
+			did.tally.add(sh.Did.less(before))
+			did.shares++
+		}
+		switch {
+		case errors.Is(err, errShareLost):
+			rows = findings{} // of some the garbage was perhaps not erased
+		case err != nil:
 			return did, false, err
 		}
 	}
@@ -220,8 +295,9 @@ func (g *Collector) takeShares(ctx context.Context, heard func(context.Context, 
 // errShareLost says that another collector was faster, or has taken over.
 var errShareLost = errors.New("percolator: collection: another collector has the share")
 
-// checkShare makes sure that this client knows every table of a share's cycle, and that its
-// watermark was published: nothing newer is ever removed, whatever the row of the lease holds.
+// checkShare makes sure that this client knows every table of the cycle of a share that is to be
+// erased, and that its watermark was published: nothing newer is ever removed, whatever the row of
+// the lease holds.
 func (g *Collector) checkShare(ctx context.Context, sh *heldShare) error {
 	m, _ := g.e.Meta.Snapshot()
 	if sh.Watermark <= m.Watermark {
@@ -248,4 +324,65 @@ func (g *Collector) saveShare(ctx context.Context, sh *heldShare, holder string)
 		err = errShareLost
 	}
 	return err
+}
+
+// holdShares takes shares, as far as no other collector is faster, has work done with them, and gives
+// them up. keep keeps the lease of the cycle, and what work gets those of the shares as well.
+// errShareLost: other collectors have them.
+func (g *Collector) holdShares(ctx context.Context, list []*heldShare, name string, keep func(context.Context) error, work func(held []*heldShare, keep func(context.Context) error) error) error {
+	held, err := g.saveShares(ctx, list, name)
+	if err != nil {
+		return err
+	}
+	err = work(held, func(ctx context.Context) error {
+		if err := keep(ctx); err != nil {
+			return err
+		}
+		due := slices.DeleteFunc(slices.Clone(held), func(sh *heldShare) bool { return !sh.cell.Due() })
+		if len(due) == 0 {
+			return nil
+		}
+		kept, err := g.saveShares(ctx, due, name)
+		if err == nil && len(kept) < len(due) {
+			err = errShareLost
+		}
+		return err
+	})
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), meta.ReleaseTimeout)
+	defer cancel()
+	if _, serr := g.saveShares(end, held, ""); err == nil { // else their leases run out
+		err = serr
+	}
+	return err
+}
+
+// saveShares saves shares at once, and returns those that no other collector has. errShareLost:
+// there are none.
+func (g *Collector) saveShares(ctx context.Context, list []*heldShare, holder string) (saved []*heldShare, err error) {
+	var mu sync.Mutex
+	var all errgroup.Group
+	for _, sh := range list {
+		all.Go(func() error {
+			err := g.saveShare(ctx, sh, holder)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, errShareLost):
+				return nil
+			case err == nil:
+				saved = append(saved, sh)
+			}
+			return err
+		})
+	}
+	if err = all.Wait(); err == nil && len(saved) == 0 {
+		err = errShareLost
+	}
+	return saved, err
+}
+
+// shard is the shard of the journal that the share is of.
+func (sh *heldShare) shard() byte {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(sh.cell.at.Column, sharePrefix), 16, 8)
+	return byte(n)
 }

@@ -27,7 +27,7 @@ func FuzzDecodeShare(f *testing.F) {
 			}
 			return
 		}
-		for _, st := range sh.Streams {
+		for _, st := range slices.Concat(sh.Streams, sh.Found) {
 			if len(st.ID) != streamIDBytes || !st.Rows.valid() || len(st.Rows) == 0 {
 				t.Fatalf("%q has rows %v of stream %x", b, st.Rows, st.ID)
 			}
@@ -53,27 +53,17 @@ func TestDivisionOfMoreThanAShareHolds(t *testing.T) {
 		}
 		resolved = append(resolved, streamRows{binary.BigEndian.AppendUint64(make([]byte, 9), uint64(i)), rows})
 	}
-	resolved = append(resolved, streamRows{append([]byte{1}, make([]byte, 16)...), seqs{1, 3}})
 	seen := map[string]bool{}
 	for range 200 {
-		cells := divide(resolved, 5, 9)
-		if len(cells) != 2 {
-			t.Fatalf("%d shares of two shards", len(cells))
+		sh := share{Watermark: 5, Asked: 9, State: shareResolved, Found: fit(resolved)}
+		if b := sh.encode(); len(b) > shareBytes+300 { // the other fields
+			t.Fatalf("a share has %d bytes", len(b))
 		}
-		for column, b := range cells {
-			if len(b) > shareBytes+300 { // the other fields
-				t.Fatalf("share %s has %d bytes", column, len(b))
-			}
-			sh, err := decodeShare(column, b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, st := range sh.Streams {
-				seen[string(st.ID)] = true
-				of := slices.IndexFunc(resolved, func(r streamRows) bool { return string(r.ID) == string(st.ID) })
-				if of < 0 || len(st.Rows) > len(resolved[of].Rows) || !slices.Equal(st.Rows, resolved[of].Rows[:len(st.Rows)]) {
-					t.Fatalf("share %s has rows that were not resolved", column)
-				}
+		for _, st := range sh.Found {
+			seen[string(st.ID)] = true
+			of := slices.IndexFunc(resolved, func(r streamRows) bool { return string(r.ID) == string(st.ID) })
+			if of < 0 || len(st.Rows) > len(resolved[of].Rows) || !slices.Equal(st.Rows, resolved[of].Rows[:len(st.Rows)]) {
+				t.Fatalf("it has rows that were not resolved")
 			}
 		}
 	}
