@@ -43,6 +43,9 @@ func (s *spans) add(from, to uint64) {
 
 // remove removes the numbers from from to below to.
 func (s *spans) remove(from, to uint64) {
+	if from >= to {
+		return
+	}
 	first, last := s.at(from), s.at(to)
 	var left []span
 	if first < len(*s) && (*s)[first].from < from {
