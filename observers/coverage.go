@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gopercolator/percolator/internal/engine/meta"
+	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 )
@@ -145,16 +148,36 @@ func cover(s *percolator.Schema, observers []*observer, take []Column) (*coverag
 			errs = append(errs, fmt.Errorf("observers: observer %q: %w: the schema does not observe column %q of table %q", o.name, percolator.ErrSchemaMismatch, o.column, o.table))
 		}
 	}
+	without := map[string][]string{} // columns, by table
 	for c, col := range cov.taken {
 		if len(col.runners) == 0 {
-			errs = append(errs, fmt.Errorf("observers: %w: column %q of table %q is observed and has no observer (name the columns that this worker takes in Config.Columns)", percolator.ErrSchemaMismatch, c.Name, c.Table))
+			without[c.Table] = append(without[c.Table], c.Name)
 		}
+	}
+	for table, columns := range without {
+		errs = append(errs, fmt.Errorf("observers: %w: %s (name the columns that this worker takes in Config.Columns)", percolator.ErrSchemaMismatch, noObserver(table, columns)))
 	}
 	connect(cov.runners)
 	slices.SortFunc(errs, func(a, b error) int { // maps have no order, messages should
 		return cmp.Compare(a.Error(), b.Error())
 	})
 	return cov, errors.Join(errs...)
+}
+
+// noObserver names columns of a table, the first of many: a queue has one for each of its parts.
+func noObserver(table string, columns []string) string {
+	slices.Sort(columns)
+	const most = 3
+	names := strings.Join(ordered.Map(columns[:min(len(columns), most)], strconv.Quote), ", ")
+	switch n := len(columns); {
+	case n == 1:
+		return fmt.Sprintf("column %s of table %q is observed and has no observer", names, table)
+	case n > most:
+		names += ", …"
+		fallthrough
+	default:
+		return fmt.Sprintf("%d columns of table %q are observed and have no observer: %s", n, table, names)
+	}
 }
 
 // checkTypes refuses observers of columns that the schema declares with another type than theirs.

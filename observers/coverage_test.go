@@ -38,6 +38,7 @@ func TestEveryObservedColumnNeedsAnObserver(t *testing.T) {
 	}{
 		"all":                 {observe(all...), nil, ""},
 		"one has no observer": {observe(all[1:]...), nil, `"x" of table "a"`},
+		"most have none":      {observe(all[3]), nil, `3 columns of table "a" are observed and have no observer: "w", "x", "y" (`},
 		"not observed":        {observe(append(all, Column{"c", "x"})...), nil, `"x" of table "c"`},
 		"no such table":       {observe(append(all, Column{"d", "x"})...), nil, `no table "d"`},
 		"some, as told":       {observe(all[0], all[2]), []Column{{"a", "w"}, {"a", "x"}}, ""},
@@ -60,5 +61,19 @@ func TestEveryObservedColumnNeedsAnObserver(t *testing.T) {
 		if name == "more than told" && (len(cov.taken) != 1 || len(cov.runners) != 1) {
 			t.Errorf("%s: takes %d columns with %d observers", name, len(cov.taken), len(cov.runners))
 		}
+	}
+}
+
+// The columns of a queue are one line, of the first ones.
+func TestColumnsOfAQueueWithoutObservers(t *testing.T) {
+	t.Parallel()
+	queue := percolator.Table{Name: "exports"}
+	for _, n := range "01234567" {
+		queue.Weak = append(queue.Weak, "export-00"+string(n))
+	}
+	_, err := cover(&percolator.Schema{Tables: []percolator.Table{queue}}, nil, nil)
+	const want = `8 columns of table "exports" are observed and have no observer: "export-000", "export-001", "export-002", … (`
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v, want %q in one line", err, want)
 	}
 }

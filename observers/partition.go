@@ -3,13 +3,13 @@ package observers
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"hash/fnv"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/membership"
 	"github.com/gopercolator/percolator/internal/engine/retry"
 	"github.com/gopercolator/percolator/internal/ordered"
@@ -107,11 +107,7 @@ func (c *coverage) sorted() []Column {
 func (c *coverage) fingerprint() string { return fingerprintOf(c.sorted()) }
 
 func fingerprintOf(columns []Column) string {
-	h := fnv.New64a()
-	for _, col := range columns {
-		_, _ = h.Write([]byte(col.Table + "\x00" + col.Name + "\xff"))
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return catalog.Fingerprint(ordered.Map(columns, func(c Column) model.Cell { return model.Cell{Table: c.Table, Column: c.Name} }))
 }
 
 // share returns what this worker now searches of table.

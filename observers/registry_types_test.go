@@ -2,6 +2,7 @@ package observers_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -66,6 +67,11 @@ func TestObserverOfAnotherType(t *testing.T) {
 				test.register(r, batch)
 				_, err := observers.NewWorker(c, r, observers.Config{Columns: []observers.Column{{Table: "t", Name: test.column}}})
 				fixture.WantErr(t, err, test.want)
+				_, err = observers.NewWorker(c, r, observers.Config{}) // without an observer of the other columns
+				fixture.WantErr(t, err, percolator.ErrSchemaMismatch)
+				if errors.Is(err, percolator.ErrInvalidArgument) != (test.want != nil) {
+					t.Errorf("%v, want %v as well", err, test.want)
+				}
 			})
 		}
 	}

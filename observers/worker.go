@@ -85,10 +85,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	cov, err := cover(c.Schema(), registered, cfg.Columns)
-	if err == nil {
-		err = cov.checkTypes(c.Engine().Meta)
-	}
-	if err != nil {
+	if err := errors.Join(err, cov.checkTypes(c.Engine().Meta)); err != nil {
 		return nil, err
 	}
 	operator := admin.New(c)

@@ -29,8 +29,12 @@ func tableAdmin(t *testing.T, ctx context.Context, env *percolatortest.Env) *big
 // wantRemedy wants an error that names the table and the function that creates it.
 func wantRemedy(t *testing.T, what string, err error, table string) {
 	t.Helper()
-	if !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), table) || !strings.Contains(err.Error(), "CreateSchema") {
-		t.Errorf("%s: %v; want ErrSchemaMismatch that names %q and CreateSchema", what, err, table)
+	remedy := "CreateSchema"
+	if strings.Contains(table, ".") {
+		remedy = "ScanIndex" // an index
+	}
+	if !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), table) || !strings.Contains(err.Error(), remedy) {
+		t.Errorf("%s: %v; want ErrSchemaMismatch that names %q and %s", what, err, table, remedy)
 	}
 }
 

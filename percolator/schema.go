@@ -2,6 +2,7 @@ package percolator
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/api/option"
 
@@ -68,5 +69,8 @@ func ValidateSchema(s *Schema) error { return catalog.Validate(s) }
 // schema that is too long to be stored; admin.ErrImporting for another TTL in a table into which an
 // import is unfinished.
 func CreateSchema(ctx context.Context, project, instance string, s *Schema, opts ...option.ClientOption) error {
+	if project == "" || instance == "" {
+		return fmt.Errorf("percolator: %w: CreateSchema needs a project and an instance", ErrInvalidArgument)
+	}
 	return meta.ApplySchema(ctx, project, instance, "", model.TableProtection{}, s, opts...)
 }

@@ -130,6 +130,8 @@ func TestClientChecksTheSchema(t *testing.T) {
 	fixture.WantErr(t, open(env.Instance, &percolator.Schema{}), percolator.ErrSchemaMismatch)
 	fixture.WantErr(t, open("elsewhere", nil), percolator.ErrSchemaMismatch)
 	fixture.WantErr(t, open("", nil), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, percolator.CreateSchema(ctx, "", env.Instance, same, env.Options()...), percolator.ErrInvalidArgument)
+	fixture.WantErr(t, percolator.CreateSchema(ctx, env.Project, "", same, env.Options()...), percolator.ErrInvalidArgument)
 	for name, change := range map[string]func(*percolator.Config){
 		"a TTL too short":        func(c *percolator.Config) { c.LockTTL = 1 },
 		"a negative TTL":         func(c *percolator.Config) { c.LockTTL = -1 },

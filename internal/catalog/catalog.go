@@ -135,8 +135,11 @@ func SetOf(names []string) map[string]bool {
 func (c *Catalog) UnknownTable(table string) error {
 	var names []string
 	for _, t := range c.Schema.Tables {
-		if names = append(names, t.Name); slices.ContainsFunc(t.Indexes, func(ix model.Index) bool { return ix.Name == table }) {
-			return unknownName{fmt.Errorf("percolator: table %q: %w: it is an index of table %q, which ScanIndex and percolator scan %s --index %s read", table, model.ErrSchemaMismatch, t.Name, t.Name, table)}
+		names = append(names, t.Name)
+		for _, ix := range t.Indexes {
+			if table == ix.Name || table == IndexTable(t.Name, ix) {
+				return unknownName{fmt.Errorf("percolator: table %q: %w: it is an index of table %q, which ScanIndex and percolator scan %s --index %s read", table, model.ErrSchemaMismatch, t.Name, t.Name, ix.Name)}
+			}
 		}
 	}
 	hint := text.DidYouMean(table, names...)

@@ -215,3 +215,15 @@ func TestErrorsOfLongNamesAreShort(t *testing.T) {
 		}
 	}
 }
+
+// An index in place of a table is named with the command that reads it, under its own name and
+// under that of its Bigtable table.
+func TestIndexInPlaceOfATable(t *testing.T) {
+	t.Parallel()
+	c := New(&model.Schema{Tables: []model.Table{{Name: "t", Indexes: []model.Index{{Name: "by-x", Column: "x"}}}}})
+	for _, name := range []string{"by-x", "t.by-x"} {
+		if err := c.UnknownTable(name); !strings.Contains(err.Error(), "percolator scan t --index by-x") {
+			t.Error(err)
+		}
+	}
+}

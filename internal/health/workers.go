@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -82,9 +83,37 @@ func Takers(live []model.WorkerInfo, table, column string) (n int, unsure bool) 
 	return n, unsure
 }
 
+// telling adds the columns of workers that tell only which set they take, for want of room, if that
+// is all of the instance or all of one team's.
+func telling(s *model.Schema, live []model.WorkerInfo) []model.WorkerInfo {
+	sets := map[string]map[string][][]byte{}
+	add := func(tables []model.Table) {
+		columns, takes := catalog.ObservedColumns(tables), map[string][][]byte{}
+		for _, c := range columns {
+			takes[c.Table] = append(takes[c.Table], []byte(c.Column))
+		}
+		sets[catalog.Fingerprint(columns)] = takes
+	}
+	teams := map[string][]model.Table{}
+	for _, t := range s.Tables {
+		teams[t.Schema] = append(teams[t.Schema], t)
+	}
+	for _, tables := range teams {
+		add(tables)
+	}
+	add(s.Tables)
+	return ordered.Map(live, func(w model.WorkerInfo) model.WorkerInfo {
+		if w.Takes == nil {
+			w.Takes = sets[w.Columns]
+		}
+		return w
+	})
+}
+
 // Untaken looks for columns whose notifications pile up. It has one finding for all of a table: a
 // queue has a column for each of its parts.
 func Untaken(s *model.Schema, live []model.WorkerInfo) (out []Finding) {
+	live = telling(s, live)
 	for _, t := range s.Tables {
 		var waiting, unsure []string
 		for _, column := range slices.Concat(t.Observed, t.Weak) {

@@ -4,6 +4,7 @@ package schemafile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func Parse(text []byte) (*percolator.Schema, error) {
 	var wrong *json.UnmarshalTypeError
 	switch err := json.Unmarshal(asJSON, &file); {
 	case errors.As(err, &wrong):
-		return nil, fmt.Errorf("%s is a %s, want a %s", wrong.Field, wrong.Value, kindName(wrong.Type))
+		return nil, fmt.Errorf("%s is a %s, want a %s", cmp.Or(wrong.Field, "the file"), wrong.Value, kindName(wrong.Type))
 	case err != nil:
 		return nil, err
 	case len(file.Tables) == 0:

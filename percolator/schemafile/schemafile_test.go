@@ -1,6 +1,7 @@
 package schemafile_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,15 @@ func TestFileIsOneDocument(t *testing.T) {
 	for _, text := range []string{"---\n" + first, "# a comment\n--- # one\n" + first, first + "...\n# the end\n"} {
 		if _, err := schemafile.Parse([]byte(text)); err != nil {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestFileIsAMapping(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"tables\n": "the file is a string, want a mapping", "tables: t\n": "tables is a string, want a "} {
+		if _, err := schemafile.Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }
