@@ -11,10 +11,8 @@
 //			words := percolator.Cell{Table: "documents", Row: ch.Cell.Row, Column: "words"}
 //			return tx.Set(words, count(ch.Value))
 //		})
-//	w, err := observers.NewWorker(client, r, observers.Config{})
-//	err = w.Run(ctx) // until ctx ends
-//
-// Give the client a logger (percolator.Config.Logger): the worker tells it what fails.
+//	w, err := observers.NewWorker(client, r, observers.Config{Logger: slog.Default()})
+//	err = w.Run(ctx) // until ctx ends; the logger learns what fails
 //
 // # What is guaranteed
 //
