@@ -17,8 +17,8 @@ const afterDeath = time.Minute
 // at one of its writes: twice at the first, twice at the second, and so on, until do ends without a
 // death. The first time the request is lost, the second time it is done and its answer is lost: so
 // the program dies before and after whatever it does between two writes, which a death at a read
-// would not add to. Writes to percolator_meta and percolator_journal do not count, as a client makes
-// some of them at times of its own.
+// would not add to. Writes to percolator_meta and percolator_journal do not count, as a client
+// makes some of them at times of its own.
 //
 // After each call, the last one included, goOn is called with another new client, which goes on as
 // the next process would, and checks what must hold. Between the two the oracle's clock moves on by
