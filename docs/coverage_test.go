@@ -209,8 +209,8 @@ func TestLimitsAreStated(t *testing.T) {
 	}
 }
 
-// TestBoundsNameTheirTests: each line of the table of what grows in docs/internals/BOUNDS.md is complete, and
-// names tests that exist, or says that the size is fixed.
+// TestBoundsNameTheirTests: each line of the table of what grows in docs/internals/BOUNDS.md is
+// complete, and names tests that exist, or says that the size is fixed.
 func TestBoundsNameTheirTests(t *testing.T) {
 	t.Parallel()
 	named := regexp.MustCompile(`\[(Test\w+)\]\(([^)]+)\)`)

@@ -137,8 +137,8 @@ func (w *Worker) heard() (columns []percolator.Cell) {
 	return columns
 }
 
-// hearable are those of some columns for whose cells there is room: a hint that this worker takes and
-// has no room for would be lost to others.
+// hearable are those of some columns for whose cells there is room: a hint that this worker takes
+// and has no room for would be lost to others.
 func (w *Worker) hearable(columns []percolator.Cell) []percolator.Cell {
 	if w.queue.hasRoom(waiting) {
 		return columns

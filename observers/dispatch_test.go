@@ -150,8 +150,8 @@ func testWhatAWorkerHasNoRoomForIsHintedAtAgain(t *testing.T) {
 	}
 }
 
-// A worker whose waiting cells leave no room hears nothing of columns whose cells would wait: others
-// do.
+// A worker whose waiting cells leave no room hears nothing of columns whose cells would wait:
+// others do.
 func TestCrowdedWorkerHearsNothingOfWhatWouldWait(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testCrowdedWorkerHearsNothingOfWhatWouldWait)

@@ -11,10 +11,8 @@
 //			words := percolator.Cell{Table: "documents", Row: ch.Cell.Row, Column: "words"}
 //			return tx.Set(words, count(ch.Value))
 //		})
-//	w, err := observers.NewWorker(client, r, observers.Config{})
-//	err = w.Run(ctx) // until ctx ends
-//
-// Give the client a logger (percolator.Config.Logger): the worker tells it what fails.
+//	w, err := observers.NewWorker(client, r, observers.Config{Logger: slog.Default()})
+//	err = w.Run(ctx) // until ctx ends; the logger learns what fails
 //
 // # What is guaranteed
 //
@@ -89,10 +87,10 @@
 // # Words
 //
 // A run is one call of an observer. The journal lists the transactions that notify: each client
-// appends an entry for a transaction to a stream of its own before it commits. A look reads the rows
-// that an entry names, and dispatches what is still notified there; a scan searches whole tables.
-// The entry is settled when nothing of it is left to do. A worker adopts the streams of a client
-// whose session has ended. A sweep searches all tables once a week. Package admin says more.
+// appends an entry for a transaction to a stream of its own before it commits. A look reads the
+// rows that an entry names, and dispatches what is still notified there; a scan searches whole
+// tables. The entry is settled when nothing of it is left to do. A worker adopts the streams of a
+// client whose session has ended. A sweep searches all tables once a week. Package admin says more.
 //
 // # How soon an observer runs
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -71,7 +72,7 @@ func Example() {
 		return old.Set(tx, ch.Cell.Row, now)
 	})
 
-	w, err := observers.NewWorker(client, r, observers.Config{})
+	w, err := observers.NewWorker(client, r, observers.Config{Logger: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func connect(ctx context.Context, schema *percolator.Schema) (*percolator.Client
 	if err := percolator.CreateSchema(ctx, "project", "instance", schema, store.ClientOptions()...); err != nil {
 		log.Fatal(err)
 	}
-	client, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: oracle}, store.ClientOptions()...)
+	client, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: oracle, Logger: slog.Default()}, store.ClientOptions()...)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func ExampleObserveBatch() {
 		},
 		observers.MaxCells(100), observers.MaxWait(50*time.Millisecond))
 
-	w, err := observers.NewWorker(client, r, observers.Config{})
+	w, err := observers.NewWorker(client, r, observers.Config{Logger: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func ExampleAfter() {
 		return letter.Set(tx, ch.Cell.Row, fmt.Sprintf("Dear %s, you owe us %d.", ch.Cell.Row, s))
 	}, observers.After(10*time.Second, "add"), observers.HeadStart(time.Second))
 
-	w, err := observers.NewWorker(client, r, observers.Config{})
+	w, err := observers.NewWorker(client, r, observers.Config{Logger: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -36,8 +36,9 @@ type Change struct {
 // Func is an observer. It reads and writes through tx and must neither commit it nor roll it back:
 // when Func returns nil, the worker commits tx together with the acknowledgment. The worker may
 // call it again for the same change after a conflict or failure, and concurrently for different
-// cells, never twice at a time for one cell; another worker may, and then one of the two commits. It should return soon after ctx ends, at the observer's [Timeout] or when the worker has
-// drained for too long: until it does it holds one of Config.Concurrency slots (Stats.Overdue).
+// cells, never twice at a time for one cell; another worker may, and then one of the two commits.
+// It should return soon after ctx ends, at the observer's [Timeout] or when the worker has drained
+// for too long: until it does it holds one of Config.Concurrency slots (Stats.Overdue).
 type Func func(ctx context.Context, tx *percolator.Txn, ch Change) error
 
 // Registry is the set of observers in a program. Several workers may share it; a worker does not

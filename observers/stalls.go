@@ -20,8 +20,8 @@ const sayStallAfter = 5 * time.Second
 // sayStallEvery is how often a worker says the same, of cells that wait while others do not.
 const sayStallEvery = 30 * time.Second
 
-// stalls are what keeps runs from finishing, by its cause: a worker says it once, however many cells
-// wait, and once when it is over.
+// stalls are what keeps runs from finishing, by its cause: a worker says it once, however many
+// cells wait, and once when it is over.
 type stalls struct {
 	mu   sync.Mutex
 	of   map[string]*stall

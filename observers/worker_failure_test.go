@@ -10,11 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"cloud.google.com/go/bigtable"
-
 	"github.com/gopercolator/percolator/observers"
 	"github.com/gopercolator/percolator/percolator"
-	"github.com/gopercolator/percolator/percolator/percolatortest"
 )
 
 func TestConflictsAreRetried(t *testing.T) {
@@ -287,26 +284,4 @@ func TestWorkersEndTheTransactionsOfObservers(t *testing.T) {
 	if got := e.get("r", "out"); got != "1" || j.count("o") != 1 {
 		t.Errorf("%q after %d runs", got, j.count("o"))
 	}
-}
-
-// A worker below which the instance was made anew ends with an error that says so: nothing that it
-// knows is true any more.
-func TestWorkerEndsWithItsInstance(t *testing.T) {
-	t.Parallel()
-	percolatortest.Bubble(t, func(t *testing.T) {
-		e, r := newEnv(t, table()), observers.NewRegistry()
-		r.Observe("o", "t", "in", func(context.Context, *percolator.Txn, observers.Change) error { return nil })
-		w, err := observers.NewWorker(e.client, r, observers.Config{DisableCollection: true, SweepInterval: -1, ReportInterval: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := bigtable.NewMutation()
-		m.DeleteRow()
-		if err := e.Store().Open("percolator_meta").Apply(e.ctx, "meta", m); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Run(e.ctx); !errors.Is(err, percolator.ErrSchemaMismatch) || !strings.Contains(err.Error(), "the instance is not the one") {
-			t.Errorf("%v", err)
-		}
-	})
 }

@@ -132,8 +132,9 @@ func (c *Client) Flush(ctx context.Context) error {
 
 // Close finishes as Flush does, for at most 10 s when the store is down, and releases the
 // connections.
-// Lock resolution finishes the rest, so nothing is lost: an error of Close tells what was left to it
-// or not released, and needs no answer. Later calls return ErrClosed. A second Close does nothing.
+// Lock resolution finishes the rest, so nothing is lost: an error of Close tells what was left to
+// it or not released, and needs no answer. Later calls return ErrClosed. A second Close does
+// nothing.
 func (c *Client) Close() error {
 	c.stopReporting()
 	first, err := c.e.Close()
@@ -153,17 +154,17 @@ func (c *Client) Begin(ctx context.Context, opts ...TxnOption) (*Txn, error) {
 // Update runs f in a transaction, commits it, and returns the commit timestamp. After a conflict it
 // runs f again in a new transaction, with jittered backoff, until ctx ends or MaxAttempts is
 // reached. An error of f rolls the transaction back and is returned unchanged; an ErrConflict from
-// f counts as a conflict. Update never retries ErrOutcomeUnknown. When ctx ends between attempts the
-// error wraps both the last ErrConflict and the context's error. Whatever else f does (requests to
-// other systems, variables that it changes) it does once per attempt, and an attempt may fail after
-// f has returned nil.
+// f counts as a conflict. Update never retries ErrOutcomeUnknown. When ctx ends between attempts
+// the error wraps both the last ErrConflict and the context's error. Whatever else f does (requests
+// to other systems, variables that it changes) it does once per attempt, and an attempt may fail
+// after f has returned nil.
 //
 // Conflicts lower how many attempts a client makes at once, and attempts that have conflicted on a
 // cell run one after the other. Other Updates wait meanwhile (Stats.Contention). An Update that f
 // calls with its own context, or one derived from it, never waits. If no attempt ends for a second
 // because functions wait for other Updates, the limit doubles, but not while Bigtable refuses
-// everything or most attempts are in Begin or Commit. An Update that has waited for most of its time,
-// and has less left than two attempts take, ends with context.DeadlineExceeded and without an
+// everything or most attempts are in Begin or Commit. An Update that has waited for most of its
+// time, and has less left than two attempts take, ends with context.DeadlineExceeded and without an
 // attempt.
 func (c *Client) Update(ctx context.Context, f func(ctx context.Context, tx *Txn) error, opts ...TxnOption) (tso.Timestamp, error) {
 	return c.e.Commits.Update(ctx, func(ctx context.Context, tx *commit.Txn) error { return f(ctx, (*Txn)(tx)) }, txnOptions(opts))

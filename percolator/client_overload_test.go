@@ -54,8 +54,8 @@ func TestOverloadFailsNothing(t *testing.T) {
 	}
 }
 
-// Bigtable may have applied what it answers with RESOURCE_EXHAUSTED: the client finds out, and never
-// takes a commit for aborted (I17).
+// Bigtable may have applied what it answers with RESOURCE_EXHAUSTED: the client finds out, and
+// never takes a commit for aborted (I17).
 func TestOverloadedAnswerOfWhatIsApplied(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]func(percolatortest.Request) bool{"the prewrite": fixture.IsPrewrite, "the commit": fixture.IsCommit} {

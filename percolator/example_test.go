@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/gopercolator/percolator/percolator"
@@ -26,7 +27,7 @@ func connect(ctx context.Context, schema *percolator.Schema) (*percolator.Client
 	if err := percolator.CreateSchema(ctx, "project", "instance", schema, store.ClientOptions()...); err != nil {
 		log.Fatal(err)
 	}
-	client, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: oracle}, store.ClientOptions()...)
+	client, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: oracle, Logger: slog.Default()}, store.ClientOptions()...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -26,9 +26,10 @@ func (r Rows[T]) GetByIndex(ctx context.Context, from Reader, index string, valu
 //
 // It reads a page of the index, as Reader.ScanIndex does, and the rows that it lists in batches,
 // each with one request: 16 rows, then twice as many each time, up to 512 or some 4 MiB of values.
-// So 1,000 small rows cost 6 requests, and those for the index. It holds one batch in memory, beside
-// the page. A batch is read before its first row is handed out: what the caller writes from there on
-// shows in later batches only. All rows of a batch count as read, for Put and for LockReads.
+// So 1,000 small rows cost 6 requests, and those for the index. It holds one batch in memory,
+// beside the page. A batch is read before its first row is handed out: what the caller writes from
+// there on shows in later batches only. All rows of a batch count as read, for Put and for
+// LockReads.
 //
 // An error ends the stream: those of Reader.ScanIndex and of GetMulti.
 func (r Rows[T]) ScanIndex(ctx context.Context, from Reader, index string, values Range) iter.Seq2[T, error] {

@@ -55,8 +55,8 @@ func (s *Snapshot) ScanIndex(ctx context.Context, table, index string, values Ra
 // they take. Errors of all its reads: ErrInvalidArgument (a name that no table, row or column may
 // have), ErrSchemaMismatch (an unknown table or index), ErrSnapshotTooOld (the snapshot is older
 // than what is kept), ErrLocked with the context's error (a live transaction holds a lock until ctx
-// ends), ErrCorrupt (stored bytes that cannot be decoded), ErrClosed, and those of the store. A *Txn
-// returns ErrTxnDone after its end.
+// ends), ErrCorrupt (stored bytes that cannot be decoded), ErrClosed, and those of the store. A
+// *Txn returns ErrTxnDone after its end.
 type Reader interface {
 	// StartTimestamp returns the timestamp of the snapshot.
 	StartTimestamp() tso.Timestamp

@@ -152,8 +152,8 @@ func TestServerFlags(t *testing.T) {
 
 var declared = regexp.MustCompile(`(?m)^(variable|output) "([a-z_]+)" \{\n  description = "(.+)"$`)
 
-// The README names every variable and output, and none that does not exist, in bold what is required.
-// The module describes each.
+// The README names every variable and output, and none that does not exist, in bold what is
+// required. The module describes each.
 func TestReadmeNamesInputsAndOutputs(t *testing.T) {
 	t.Parallel()
 	readme := read(t, "README.md")

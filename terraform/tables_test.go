@@ -138,6 +138,7 @@ func schemaOf(t *testing.T, file string) *percolator.Schema {
 			percolator.Table
 			Columns any `json:"columns"` // these concern values, and no tables
 			TTL     any `json:"ttl"`
+			Queue   any `json:"queue"`
 
 			NotifyExpired any `json:"notifyExpired"`
 		} `json:"tables"`

@@ -24,9 +24,9 @@ import (
 // and some server leads after the wait. When ctx ends during the wait, the mark is raised all the
 // same, but the former leader may go on for the rest of its lease.
 //
-// Errors: ErrInvalidArgument, when mark is not between 1 and [MaxTimestamp]; ErrFenced, when servers
-// changed the record during every attempt; ErrCorrupt, when the record is damaged beyond repair;
-// ctx's and the store's.
+// Errors: ErrInvalidArgument, when mark is not between 1 and [MaxTimestamp]; ErrFenced, when
+// servers changed the record during every attempt; ErrCorrupt, when the record is damaged beyond
+// repair; ctx's and the store's.
 func Raise(ctx context.Context, store Store, mark Timestamp) error {
 	if mark < 1 || mark > MaxTimestamp {
 		return fmt.Errorf("tso: %w: raising the mark to %d, which is not between 1 and %d", ErrInvalidArgument, mark, MaxTimestamp)

@@ -24,8 +24,8 @@ import (
 // files at most Refresh ago, and existing connections go on.
 //
 // Files that cannot be used – half written, a key that does not belong to the certificate, one that
-// has expired or is not valid yet – change nothing: the former certificates stay in use, and the log
-// says so once. Replace files by renaming: a file of several certificates that is cut exactly
+// has expired or is not valid yet – change nothing: the former certificates stay in use, and the
+// log says so once. Replace files by renaming: a file of several certificates that is cut exactly
 // between two of them looks whole.
 //
 // TLS 1.3 is the minimum. Sessions are not resumed, so that every new connection is checked against

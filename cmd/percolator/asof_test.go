@@ -32,7 +32,7 @@ func TestAsOf(t *testing.T) {
 	if out := cl.must(cli.ExitOK, "scan", "accounts", "--as-of", fmt.Sprint(int64(first))).out; !strings.Contains(out, " 10\n") {
 		t.Errorf("scan --as-of printed %q", out)
 	}
-	for _, wrong := range []string{"yesterday", "-10m", "0", "2026-01-01", fmt.Sprint(int64(tso.MaxTimestamp)), time.Now().Add(time.Hour).Format(time.RFC3339)} {
+	for _, wrong := range []string{"yesterday", "-10m", "0", "2026-01-01", "2026-01-02T15:04:05+24:60", fmt.Sprint(int64(tso.MaxTimestamp)), time.Now().Add(time.Hour).Format(time.RFC3339)} {
 		cl.must(cli.ExitUsage, "get", "accounts", "alice", "--as-of="+wrong)
 	}
 }

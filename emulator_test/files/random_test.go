@@ -19,7 +19,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// kind is a type of Arrow, that of the column for which it is read, and what a number becomes there.
+// kind is a type of Arrow, that of the column for which it is read, and what a number becomes
+// there.
 type kind struct {
 	of     arrow.DataType
 	column model.Type
@@ -64,8 +65,8 @@ var kinds = []kind{
 	{arrow.PrimitiveTypes.Float64, model.TypeFloat64, appender[*array.Float64Builder](func(x int64) float64 { return float64(x) / 8 }, func(v float64) any { return v })},
 }
 
-// Files of random types, with few and many nulls, pages, dictionaries, row groups and batches of any
-// size, empty ones too, are read value for value.
+// Files of random types, with few and many nulls, pages, dictionaries, row groups and batches of
+// any size, empty ones too, are read value for value.
 func TestRandomFiles(t *testing.T) {
 	t.Parallel()
 	for _, seed := range fixture.Chosen(100, 1000) {

@@ -21,7 +21,8 @@ import (
 // compiled and linked. A function that mutants change begins with a switch; their bodies are
 // functions of their own behind it:
 //
-//	func (s *collecting) drain(ctx context.Context) error { switch activeMutant { case "collection_without_drain": return s.drain_collection_without_drain(ctx) }
+//	func (s *collecting) drain(ctx context.Context) error { switch activeMutant {
+//		case "collection_without_drain": return s.drain_collection_without_drain(ctx) }
 //
 // A mutant that changes more than bodies of functions is built alone.
 

@@ -16,8 +16,8 @@ import (
 
 // A file of CSV has a header with the names of its columns, of which one is the row key. An empty
 // field is no value, and one in quotes the empty one. All else is the text of a value (textOf), in
-// UTF-8. What CSV does not hold is refused: a value of no column of the file, one that is not of its
-// column's type, and bytes that are no text.
+// UTF-8. What CSV does not hold is refused: a value of no column of the file, one that is not of
+// its column's type, and bytes that are no text.
 
 // maxCSVColumns bounds the header of a file that is read.
 const maxCSVColumns = 10_000

@@ -171,8 +171,8 @@ func TestCSVHeaders(t *testing.T) {
 	}
 }
 
-// A row that cannot be read is named by its line, without what it holds, and the next one is read. A
-// quote at a wrong place ends the reading.
+// A row that cannot be read is named by its line, without what it holds, and the next one is read.
+// A quote at a wrong place ends the reading.
 func TestInvalidCSV(t *testing.T) {
 	t.Parallel()
 	for record, want := range map[string]string{

@@ -10,8 +10,8 @@
 //	CSV         row, and a column for each that is named or declared: text alone
 //
 // A value that is not of its column's type is not lost: JSON lines hold it as base64, Parquet in
-// the map, and CSV refuses it. Names of columns are text: what is not UTF-8, or begins with a quote,
-// is quoted as Go does.
+// the map, and CSV refuses it. Names of columns are text: what is not UTF-8, or begins with a
+// quote, is quoted as Go does.
 package formats
 
 import (
@@ -98,8 +98,8 @@ func (t *Table) StoresKey(key string) bool {
 	return declared && key != rowName
 }
 
-// checkKey refuses a row that does not come back from a file in which the key stands under a name of
-// the caller's: key is what a reader stores there, nil if it is nothing of the column's type.
+// checkKey refuses a row that does not come back from a file in which the key stands under a name
+// of the caller's: key is what a reader stores there, nil if it is nothing of the column's type.
 func (t *Table) checkKey(name string, key []byte, r Row) error {
 	at := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.Column == name })
 	switch stores := t.StoresKey(name); {

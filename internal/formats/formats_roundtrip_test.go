@@ -92,7 +92,8 @@ func TestRoundTripOfEachFormat(t *testing.T) {
 	})
 }
 
-// compact leaves out the white space between the parts of documents, which lines of JSON do not keep.
+// compact leaves out the white space between the parts of documents, which lines of JSON do not
+// keep.
 func compact(table *Table, rows []Row) (list []Row) {
 	for _, r := range rows {
 		r.Cells = slices.Clone(r.Cells)

@@ -24,8 +24,8 @@ import (
 //
 // The others are written by hand, from documentation:
 //
-//	bigquery.csv, .jsonl  bq extract, or EXPORT DATA with header=true. That NULL and "" differ in CSV,
-//	                      and how it calls infinities, is uncertain
+//	bigquery.csv, .jsonl  bq extract, or EXPORT DATA with header=true. That NULL and "" differ in
+//	                      CSV, and how it calls infinities, is uncertain
 //	spark.csv             df.write.option("header", true).csv(…): the default has no header. at is a
 //	                      TIMESTAMP_NTZ; the session has another time zone than UTC in row 1 alone
 //	spark.jsonl           df.write.json(…), which leaves fields that are null out

@@ -9,12 +9,12 @@ import (
 )
 
 // A flat line of JSON is {key: row key, name: value, …}, as other programs write rows; the caller
-// says which field is the row key. Values are those of JSON lines, but that null is none: a document
-// null is written as base64. The row key is a string, base64, or an integer, which counts as its
-// decimal text.
+// says which field is the row key. Values are those of JSON lines, but that null is none: a
+// document null is written as base64. The row key is a string, base64, or an integer, which counts
+// as its decimal text.
 
-// AppendFlat appends a row as a flat line, and returns how many values are not of the types of their
-// columns. ErrInvalidArgument: the row does not come back from one.
+// AppendFlat appends a row as a flat line, and returns how many values are not of the types of
+// their columns. ErrInvalidArgument: the row does not come back from one.
 func (t *Table) AppendFlat(b []byte, key string, r Row) (line []byte, mistyped int, err error) {
 	keyText := appendText(nil, []byte(r.Key))
 	stored, _ := parse(t.typeOf(key), keyText)
@@ -39,7 +39,8 @@ func (t *Table) AppendFlat(b []byte, key string, r Row) (line []byte, mistyped i
 	return append(b, "}\n"...), mistyped, nil
 }
 
-// ParseFlat is the inverse of AppendFlat. Beside an error stands the row's key, as far as it was read.
+// ParseFlat is the inverse of AppendFlat. Beside an error stands the row's key, as far as it was
+// read.
 func (t *Table) ParseFlat(line []byte, key string) (row Row, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true))
 	seen := map[string]bool{}

@@ -19,7 +19,7 @@ import (
 // its column:
 //
 //	undeclared, bytes, string   a string, if it is UTF-8
-//	int64, ordered_int64        a number without fraction and exponent; digits in quotes are read, too
+//	int64, ordered_int64        a number without fraction and exponent; digits in quotes are read too
 //	float64                     a number; "NaN", "Infinity" and "-Infinity" for those that JSON lacks
 //	bool                        true or false
 //	time                        a string as of RFC 3339, in UTC
@@ -160,8 +160,8 @@ func inBase64(value jsontext.Value) (b []byte, ok bool) {
 }
 
 // ReadJSON reads JSON lines; key names the field of the row key if they are flat, and is "" if not.
-// It passes over empty lines. Errors between rows: ErrInvalidArgument for a line that cannot be read,
-// which names it and never holds a value; those of r, after which nothing follows.
+// It passes over empty lines. Errors between rows: ErrInvalidArgument for a line that cannot be
+// read, which names it and never holds a value; those of r, after which nothing follows.
 func (t *Table) ReadJSON(r io.Reader, key string) iter.Seq2[Row, error] {
 	parse := t.ParseJSON
 	if key != "" {
@@ -197,7 +197,8 @@ func (t *Table) ReadJSON(r io.Reader, key string) iter.Seq2[Row, error] {
 	}
 }
 
-// ParseJSON is the inverse of AppendJSON. Beside an error stands the row's key, as far as it was read.
+// ParseJSON is the inverse of AppendJSON. Beside an error stands the row's key, as far as it was
+// read.
 func (t *Table) ParseJSON(line []byte) (row Row, err error) {
 	d := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true))
 	seen := map[string]bool{}

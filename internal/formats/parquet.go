@@ -114,8 +114,8 @@ func leavesOf(s *parquet.Schema) (l leaves) {
 	return l
 }
 
-// ParquetWriter writes a Parquet file. It holds the file in memory, as it is encoded. It is not safe
-// for concurrent use.
+// ParquetWriter writes a Parquet file. It holds the file in memory, as it is encoded. It is not
+// safe for concurrent use.
 type ParquetWriter struct {
 	table  *Table
 	leaves leaves

@@ -139,8 +139,8 @@ func TestParquetWithoutAType(t *testing.T) {
 	}
 }
 
-// Whatever bit of a file with checksums changes: it is an error, or nothing that counts. There is no
-// time in it: the metadata have no second copy of its unit, if that is the nanosecond.
+// Whatever bit of a file with checksums changes: it is an error, or nothing that counts. There is
+// no time in it: the metadata have no second copy of its unit, if that is the nanosecond.
 func TestParquetNoticesDamage(t *testing.T) {
 	t.Parallel()
 	table := testTable()

@@ -39,8 +39,8 @@ func textOf(of model.Type, stored []byte) ([]byte, error) {
 	return []byte(text), err
 }
 
-// ofText is the inverse of textOf, and takes what other programs write: times without a zone as UTC,
-// True, TRUE, inf, nan. Its error says what to give, and holds nothing of the text.
+// ofText is the inverse of textOf, and takes what other programs write: times without a zone as
+// UTC, True, TRUE, inf, nan. Its error says what to give, and holds nothing of the text.
 func ofText(of model.Type, text []byte) ([]byte, error) {
 	if of.IsText() && of.Check(text) == nil {
 		return bytes.Clone(text), nil

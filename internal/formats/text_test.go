@@ -7,8 +7,8 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// Times have the forms of BigQuery, Spark, pandas and DuckDB; whatever leaves open which moment it is
-// means none.
+// Times have the forms of BigQuery, Spark, pandas and DuckDB; whatever leaves open which moment it
+// is means none.
 func TestTimesOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -52,7 +52,7 @@ func Agreement(live []model.WorkerInfo) (out []Finding) {
 		if sets[w.Columns] == nil {
 			sets[w.Columns] = map[string]bool{}
 		}
-		sets[w.Columns][strings.Join(slices.Sorted(slices.Values(w.Observers)), ", ")] = true
+		sets[w.Columns][strings.Join(text.Spans(slices.Sorted(slices.Values(w.Observers))), ", ")] = true
 	}
 	disagree := func(format string, args ...any) {
 		f := Found(Warning, listWorkers, format, args...)

@@ -1,38 +1,51 @@
 package text
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // The columns and the observers of a queue are as many as it has parts. They differ in the number
-// of the part, three hexadecimal digits behind a hyphen. Lists show them as one.
+// of the part, three hexadecimal digits behind a hyphen, and count up from 000. Lists show them as
+// one. Names that only end in such digits, as price-100 and price-200, are no parts.
 
-// PartOf is the name that a part of a queue has without its number; false: it is none.
-func PartOf(name string) (queue string, part bool) {
+// Part divides the name of a part into that of its queue and the number; false: it is none.
+func Part(name string) (queue string, number int, is bool) {
 	end := len(name) - len("-000")
-	if end < 1 || name[end] != '-' {
-		return name, false
+	if end < 1 {
+		return "", 0, false
 	}
-	for _, c := range []byte(name[end+1:]) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return name, false
-		}
-	}
-	return name[:end], true
+	n, err := strconv.ParseUint(name[end+1:], 16, 12)
+	return name[:end], int(n), err == nil && name == PartName(name[:end], int(n))
 }
 
-// Queues divides a list: parts of one queue that stand together are together, all else is by
-// itself.
+// PartName is the reverse of Part.
+func PartName(queue string, number int) string { return fmt.Sprintf("%s-%03x", queue, number) }
+
+// Follows reports whether two names are those of a part and of the next one.
+func Follows(before, name string) bool {
+	queue, number, is := Part(before)
+	return is && name == PartName(queue, number+1)
+}
+
+// Queues divides a list: parts of one queue that stand together from its first on, and are alike,
+// are together, all else is by itself.
 func Queues[T any](list []T, name func(T) string, alike func(a, b T) bool) (divided [][]T) {
-	for _, x := range list {
-		if last := len(divided) - 1; last >= 0 {
-			before := divided[last][0]
-			a, isPart := PartOf(name(before))
-			b, part := PartOf(name(x))
-			if isPart && part && a == b && alike(before, x) {
-				divided[last] = append(divided[last], x)
-				continue
+	for len(list) > 0 {
+		n := 1
+		if _, number, is := Part(name(list[0])); is && number == 0 {
+			for n < len(list) && Follows(name(list[n-1]), name(list[n])) {
+				n++
 			}
 		}
-		divided = append(divided, []T{x})
+		for parts := list[:n]; len(parts) > 0; {
+			same := 1
+			for same < len(parts) && alike(parts[0], parts[same]) {
+				same++
+			}
+			divided, parts = append(divided, parts[:same]), parts[same:]
+		}
+		list = list[n:]
 	}
 	return divided
 }

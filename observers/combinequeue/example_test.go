@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -73,7 +74,7 @@ func Example() {
 
 	r := observers.NewRegistry()
 	queue.ObserveBatch(r, queue.Into(commission))
-	w, err := observers.NewWorker(client, r, observers.Config{})
+	w, err := observers.NewWorker(client, r, observers.Config{Logger: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func connect(ctx context.Context, schema *percolator.Schema) (*percolator.Client
 	if err := percolator.CreateSchema(ctx, "project", "instance", schema, store.ClientOptions()...); err != nil {
 		log.Fatal(err)
 	}
-	client, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: oracle}, store.ClientOptions()...)
+	client, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: oracle, Logger: slog.Default()}, store.ClientOptions()...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -186,8 +186,8 @@ func (a *Admin) Workers(ctx context.Context) (model.Workers, error) {
 
 // Reports lists the reports of live clients and workers, by host and process, at most
 // model.MaxReports, 1,280: those that have not expired and whose session has not ended, as far as
-// the oracle says. It costs one read, one question to an oracle that keeps sessions, and a timestamp
-// if the client has not got any lately. It omits what it cannot decode.
+// the oracle says. It costs one read, one question to an oracle that keeps sessions, and a
+// timestamp if the client has not got any lately. It omits what it cannot decode.
 func (a *Admin) Reports(ctx context.Context) ([]model.Report, error) {
 	return membership.Reports(ctx, a.e)
 }

@@ -22,8 +22,9 @@ import (
 // TakeBackupHold prepares copies of the tables that are taken one after the other, such as
 // Bigtable's own backups. It returns the hold and, in cut, the timestamp to which Repair can bring
 // the copies: from now on each row has the write record or the lock of every transaction that
-// committed at or below cut. Until the hold is released nothing is collected, and weak notifications leave traces. ttl is
-// as for TakeHold, and counts from when TakeBackupHold returns; it has to outlast the copies.
+// committed at or below cut. Until the hold is released nothing is collected, and weak
+// notifications leave traces. ttl is as for TakeHold, and counts from when TakeBackupHold returns;
+// it has to outlast the copies.
 //
 // It finishes a collection that has started, which may take a drain (RequestLifetime and MetaMaxAge
 // of Schema.Timing and a little more, 80 s by default), and waits for two more. Before each wait it

@@ -13,7 +13,8 @@ import (
 )
 
 // The position of a deletion among rows with the longest keys, of as many columns as a filter
-// takes: it has room in a condition, is saved again and again, and the next run goes on there (J10).
+// takes: it has room in a condition, is saved again and again, and the next run goes on there
+// (J10).
 func TestDeletionOfRowsWithLongKeys(t *testing.T) {
 	t.Parallel()
 	l := layertest.New(t, layertest.StartEmulator(t), "i")

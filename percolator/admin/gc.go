@@ -32,10 +32,10 @@ type CollectionBounds struct {
 }
 
 // TakeHold keeps what a snapshot at ts (0: now) reads from collection for ttl (0: 1 h; at most
-// model.MaxHoldTTL, 7 days), whatever the retention. Errors: ErrSnapshotTooOld if ts is at or below the safepoint
-// already; ErrInvalidArgument for a ttl or reason beyond the limits, a reason that is not UTF-8,
-// and a ts in the oracle's future; ErrTooLarge if there are model.MaxHolds, 1,000, already; those of the store
-// and the oracle.
+// model.MaxHoldTTL, 7 days), whatever the retention. Errors: ErrSnapshotTooOld if ts is at or below
+// the safepoint already; ErrInvalidArgument for a ttl or reason beyond the limits, a reason that is
+// not UTF-8, and a ts in the oracle's future; ErrTooLarge if there are model.MaxHolds, 1,000,
+// already; those of the store and the oracle.
 func (a *Admin) TakeHold(ctx context.Context, ts tso.Timestamp, ttl time.Duration, reason string) (model.Hold, error) {
 	return a.e.Meta.TakeHold(ctx, ts, ttl, reason)
 }
@@ -113,7 +113,10 @@ type Collector struct{ c *gc.Collector }
 // themselves. ErrInvalidArgument: cfg.
 func (a *Admin) NewCollector(cfg CollectorConfig) (*Collector, error) {
 	c, err := gc.NewCollector(a.e, cfg)
-	return &Collector{c}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Collector{c}, nil
 }
 
 // Run collects until ctx ends, and then returns nil; ErrClosed when the client is closed.
@@ -139,7 +142,10 @@ type Sweeper struct{ s *sweep.Sweeper }
 // themselves. ErrInvalidArgument: cfg.
 func (a *Admin) NewSweeper(cfg model.SweepConfig) (*Sweeper, error) {
 	s, err := sweep.New(a.e, cfg)
-	return &Sweeper{s}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Sweeper{s}, nil
 }
 
 // Run sweeps when it is due until ctx ends, and then returns nil; ErrClosed when the client is

@@ -188,3 +188,14 @@ func TestCollectionBounds(t *testing.T) {
 		t.Errorf("after the hold has expired: %+v", b)
 	}
 }
+
+func TestNothingIsReturnedBesideAnError(t *testing.T) {
+	t.Parallel()
+	a := admin.New(fixture.NewEnv(t).Client)
+	if c, err := a.NewCollector(model.CollectorConfig{RowsPerSecond: -1}); c != nil || !errors.Is(err, percolator.ErrInvalidArgument) {
+		t.Errorf("collector %v, %v", c, err)
+	}
+	if s, err := a.NewSweeper(model.SweepConfig{RowsPerSecond: -1}); s != nil || !errors.Is(err, percolator.ErrInvalidArgument) {
+		t.Errorf("sweeper %v, %v", s, err)
+	}
+}

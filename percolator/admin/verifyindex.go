@@ -104,9 +104,9 @@ func (r IndexReport) Damaged() int64 {
 // BackfillIndex has to do, or which cells stand in its way.
 //
 // Errors: ErrSchemaMismatch if there is no such index, or it was dropped, closed or opened
-// meanwhile; ErrSnapshotTooOld for a snapshot from before the index was complete, or that collection
-// has reached; ErrInvalidArgument for the options; those of the store. The report then covers what
-// had been read.
+// meanwhile; ErrSnapshotTooOld for a snapshot from before the index was complete, or that
+// collection has reached; ErrInvalidArgument for the options; those of the store. The report then
+// covers what had been read.
 func (a *Admin) VerifyIndex(ctx context.Context, table, index string, opts VerifyIndexOptions) (IndexReport, error) {
 	ctx = store.InBackground(ctx)
 	opts.MaxFindings = cmp.Or(opts.MaxFindings, 100)

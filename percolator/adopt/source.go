@@ -14,10 +14,10 @@ import (
 	"github.com/gopercolator/percolator/percolator/model"
 )
 
-// A page is as many rows as come in time, and where the next one begins. The rows of a mapped column
-// may lie so far apart that none comes: from the first page on that is not full in time, each row on
-// the way shows that it was passed, by one cell without its value, so every page comes further. That
-// costs bytes on the wire, no reads.
+// A page is as many rows as come in time, and where the next one begins. The rows of a mapped
+// column may lie so far apart that none comes: from the first page on that is not full in time,
+// each row on the way shows that it was passed, by one cell without its value, so every page comes
+// further. That costs bytes on the wire, no reads.
 //
 // Rejected: Bigtable names the row that a read has passed (last_scanned_row_key), but Google's
 // client keeps that to itself.

@@ -73,8 +73,8 @@ type dir string
 
 const temporary = ".tmp-"
 
-// root is the directory with a separator at its end: so a link to it is followed, and to open a pipe
-// there fails instead of waiting for a writer.
+// root is the directory with a separator at its end: so a link to it is followed, and to open a
+// pipe there fails instead of waiting for a writer.
 func (d dir) root() string { return filepath.Clean(string(d)) + string(filepath.Separator) }
 
 func (d dir) path(name string) (string, error) {

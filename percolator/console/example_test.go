@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -21,7 +22,7 @@ func ExampleNewHandler() {
 	defer cancel()
 	client, stop := connect(ctx)
 	defer stop()
-	worker, err := observers.NewWorker(client, registry(), observers.Config{})
+	worker, err := observers.NewWorker(client, registry(), observers.Config{Logger: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func connect(ctx context.Context) (*percolator.Client, func()) {
 	if err := percolator.CreateSchema(ctx, "project", "instance", schema, store.ClientOptions()...); err != nil {
 		log.Fatal(err)
 	}
-	client, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: oracle}, store.ClientOptions()...)
+	client, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: oracle, Logger: slog.Default()}, store.ClientOptions()...)
 	if err != nil {
 		log.Fatal(err)
 	}

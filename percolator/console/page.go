@@ -261,7 +261,9 @@ func (p *page) ObserverQueues() []queued[observerLine] {
 // WaitingQueues are the columns, those of a queue as one.
 func (p *page) WaitingQueues() []queued[waitingColumn] {
 	return queues(p.Pending.Value.Columns, func(c waitingColumn) string { return c.Column },
-		func(a, b waitingColumn) bool { return a.Table == b.Table && p.Takers(a) == p.Takers(b) },
+		func(a, b waitingColumn) bool {
+			return a.Table == b.Table && a.Weak && b.Weak && p.Takers(a) == p.Takers(b)
+		},
 		func(a, b waitingColumn) waitingColumn {
 			a.Waiting, a.Parked = a.Waiting+b.Waiting, a.Parked+b.Parked
 			if b.Oldest != 0 {

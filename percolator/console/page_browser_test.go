@@ -130,8 +130,11 @@ func TestKeysInBrowser(t *testing.T) {
 	b.press(kb.Enter)
 	b.await(`document.activeElement.id === "main"`)
 	for _, tab := range tabs {
+		// The keys are two within a time, however slowly this machine sends them; the page that is
+		// left may be the tab's own.
+		evaluate[bool](b, `(now => { window.left = true; Date.now = () => now })(Date.now()), true`)
 		b.press("g" + tab.Key)
-		b.await(`document.querySelector("nav [aria-current]")?.textContent === "` + tab.Title + `"`)
+		b.await(`!window.left && document.querySelector("nav [aria-current]")?.textContent === "` + tab.Title + `"`)
 	}
 	b.press("?")
 	b.await(`document.getElementById("help").open`)

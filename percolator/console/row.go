@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -87,7 +88,7 @@ func parseAsOf(text string, now time.Time) (tso.Timestamp, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
 		return tso.Timestamp(n), nil
 	}
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+	if at, err := values.ParseTime(time.RFC3339Nano, text); err == nil {
 		return tso.At(at), nil
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {

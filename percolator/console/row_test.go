@@ -100,7 +100,7 @@ func TestAsOf(t *testing.T) {
 			t.Errorf("%q is %d (%v), want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"-1", "0x10", "-5m", "noon"} {
+	for _, text := range []string{"-1", "0x10", "-5m", "noon", "2026-03-01T11:00:00+24:60"} {
 		if got, err := parseAsOf(text, now); err == nil {
 			t.Errorf("%q is %d", text, got)
 		}

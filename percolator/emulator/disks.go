@@ -47,8 +47,8 @@ type Clean struct {
 // OnDisks makes the emulator serve its tables from d.
 func OnDisks(d *Disks) Option { return func(s *settings) { s.disks = d } }
 
-// Passed returns how many bytes of a table reads have passed over; 0: there is no Speed, no Reach and
-// no Clean data.
+// Passed returns how many bytes of a table reads have passed over; 0: there is no Speed, no Reach
+// and no Clean data.
 func (d *Disks) Passed(table string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -122,15 +122,15 @@ func (o Options) withDefaults() (Options, error) {
 
 // Run exports a table, of which it holds the snapshot meanwhile. It waits for locks of live
 // transactions as a reader does. An export that was interrupted begins anew: Run deletes what the
-// former one has left, before it begins if that one has ended for certain, else when it is complete.
-// It refuses a place that holds anything else. Of two exports into one place at the same time one is
-// complete; the other deletes its files and returns ErrComplete.
+// former one has left, before it begins if that one has ended for certain, else when it is
+// complete. It refuses a place that holds anything else. Of two exports into one place at the same
+// time one is complete; the other deletes its files and returns ErrComplete.
 //
 // Memory: for each of Concurrency ranges one file, and a page of rows (about 4 MiB, or one row).
 //
 // Errors: ErrComplete; percolator.ErrSnapshotTooOld; percolator.ErrSchemaMismatch;
-// percolator.ErrInvalidArgument, also for a row that the format does not hold, which it names; those of
-// the client and of the place.
+// percolator.ErrInvalidArgument, also for a row that the format does not hold, which it names;
+// those of the client and of the place.
 func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Options) (m *Manifest, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
@@ -197,8 +197,8 @@ func Run(ctx context.Context, client *percolator.Client, to backup.Store, o Opti
 // lookFor bounds how long a value of a column is looked for.
 const lookFor = 10 * time.Second
 
-// haveValues refuses a column of a table that declares none if no row has it. In a table that is too
-// large to tell in time it may be there.
+// haveValues refuses a column of a table that declares none if no row has it. In a table that is
+// too large to tell in time it may be there.
 func (x *run) haveValues(ctx context.Context) error {
 	s, err := x.client.Snapshot(ctx, percolator.AsOfTimestamp(x.ts))
 	if err != nil {

@@ -17,8 +17,8 @@ const afterDeath = time.Minute
 // at one of its writes: twice at the first, twice at the second, and so on, until do ends without a
 // death. The first time the request is lost, the second time it is done and its answer is lost: so
 // the program dies before and after whatever it does between two writes, which a death at a read
-// would not add to. Writes to percolator_meta and percolator_journal do not count, as a client makes
-// some of them at times of its own.
+// would not add to. Writes to percolator_meta and percolator_journal do not count, as a client
+// makes some of them at times of its own.
 //
 // After each call, the last one included, goOn is called with another new client, which goes on as
 // the next process would, and checks what must hold. Between the two the oracle's clock moves on by
@@ -32,7 +32,8 @@ const afterDeath = time.Minute
 //	})
 //
 // The context of do ends when its client dies; do should return then, and have ended what it has
-// started. Its error counts only if the client has not died. DieAtEach waits until all that the
+// started: it must not give up the write at which its client dies. Its error counts only if the
+// client has not died. DieAtEach waits until all that the
 // client has committed is complete (Client.Flush), and closes it before goOn. It ends the test if
 // an error counts, if the test has failed, or if do writes nothing; it says at which request. It
 // takes two calls for each write of do, and one more: do must not write more from run to run.
@@ -79,11 +80,19 @@ func (e *Env) dieAt(at int, death Effect, run int, do func(context.Context, int,
 	if err == nil {
 		err = c.Flush(ctx)
 	}
+	alive := !faults.Crashed()
+	if r := last.Load(); err == nil && alive && r != nil {
+		<-faults.dead.Done() // what is under way comes to its end
+		err = fmt.Errorf("do has returned without an error, and has not waited for the write at which the client was to die (%s)", r)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
 	_ = c.Close() // of a dead client it fails
-	if !faults.Crashed() {
-		if err != nil {
-			e.t.Fatalf("percolatortest: DieAtEach: run %d, in which the client has not died: %v", run, err)
-		}
+	switch {
+	case alive && err != nil:
+		e.t.Fatalf("percolatortest: DieAtEach: run %d, in which the client has not died: %v", run, err)
+	case alive:
 		return nil
 	}
 	e.Clock.Advance(afterDeath)

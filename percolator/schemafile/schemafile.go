@@ -41,6 +41,7 @@ type tableFile struct {
 	Schema   string      `json:"schema,omitempty" yaml:"schema,omitempty"` // whose it is, where several are shown
 	Observed []string    `json:"observed,omitempty" yaml:"observed,omitempty,flow"`
 	Weak     []string    `json:"weak,omitempty" yaml:"weak,omitempty,flow"`
+	Queue    *queueFile  `json:"queue,omitempty" yaml:"queue,omitempty,flow"` // more of weak
 	Indexes  []indexFile `json:"indexes,omitempty" yaml:"indexes,omitempty"`
 	Splits   []string    `json:"splits,omitempty" yaml:"splits,omitempty,flow"`
 
@@ -48,6 +49,12 @@ type tableFile struct {
 	TTL     string       `json:"ttl,omitempty" yaml:"ttl,omitempty"`
 
 	NotifyExpired bool `json:"notifyExpired,omitempty" yaml:"notifyExpired,omitempty"`
+}
+
+// queueFile is the weak columns of a queue: COLUMN-000, COLUMN-001 and so on.
+type queueFile struct {
+	Column string `json:"column" yaml:"column"`
+	Parts  int    `json:"parts" yaml:"parts"`
 }
 
 type columnFile struct {
@@ -183,6 +190,8 @@ func kindName(t reflect.Type) string {
 		return "mapping"
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Int:
+		return "number"
 	}
 	return t.Kind().String()
 }
@@ -216,6 +225,14 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 	for i, t := range f.Tables {
 		at := fmt.Sprintf("tables[%d]", i)
 		table := percolator.Table{Name: t.Name, Schema: t.Schema, Observed: names(at+".observed", t.Observed), Weak: names(at+".weak", t.Weak), Splits: names(at+".splits", t.Splits)}
+		if q := t.Queue; q != nil {
+			if failed == nil && (q.Column == "" || q.Parts < 1 || q.Parts > maxParts) {
+				failed = fmt.Errorf("%s.queue: wants a column, and parts from 1 to %d", at, maxParts)
+			}
+			for part := range min(q.Parts, maxParts) {
+				table.Weak = append(table.Weak, text.PartName(name(at+".queue.column", q.Column), part))
+			}
+		}
 		table.TTL, table.NotifyExpired = duration(at+".ttl", t.TTL), t.NotifyExpired
 		for j, c := range t.Columns {
 			in := fmt.Sprintf("%s.columns[%d]", at, j)
@@ -233,10 +250,22 @@ func (f schemaFile) schema() (*percolator.Schema, error) {
 	return s, failed
 }
 
-// YAML is the schema as a file, the reverse of Parse.
-func YAML(s *percolator.Schema) ([]byte, error) { return yamlv2.Marshal(fileOf(s)) }
+// maxParts is the most parts that a queue may have.
+const maxParts = 1024
 
-// JSON is YAML in JSON.
+// YAML is the schema as a file, the reverse of Parse.
+func YAML(s *percolator.Schema) ([]byte, error) {
+	f := fileOf(s)
+	for i, t := range s.Tables {
+		if n := len(t.Weak); n > 1 && n <= maxParts && len(text.Spans(t.Weak)) == 1 {
+			column, _, _ := text.Part(t.Weak[0])
+			f.Tables[i].Weak, f.Tables[i].Queue = nil, &queueFile{quoted(column), n}
+		}
+	}
+	return yamlv2.Marshal(f)
+}
+
+// JSON is the schema as a file in JSON, in which all columns of a queue are listed.
 func JSON(s *percolator.Schema) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -245,21 +274,22 @@ func JSON(s *percolator.Schema) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+func quoted(name string) string {
+	if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
+		return strconv.QuoteToASCII(name)
+	}
+	return name
+}
+
 // fileOf is the reverse of schema.
 func fileOf(s *percolator.Schema) schemaFile {
-	quoted := func(name string) string {
-		if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
-			return strconv.QuoteToASCII(name)
-		}
-		return name
-	}
 	index := func(ix percolator.Index) indexFile { return indexFile{ix.Name, quoted(ix.Column), ix.Unique} }
 	column := func(c percolator.ColumnSchema) columnFile {
 		return columnFile{quoted(c.Name), c.Type, Duration(c.TTL), c.NotifyExpired}
 	}
 	f := schemaFile{Name: s.Name, DisableJournal: s.DisableJournal, Tables: ordered.Map(s.Tables, func(t percolator.Table) tableFile {
 		return tableFile{
-			t.Name, t.Schema, ordered.Map(t.Observed, quoted), ordered.Map(t.Weak, quoted), ordered.Map(t.Indexes, index), ordered.Map(t.Splits, quoted),
+			t.Name, t.Schema, ordered.Map(t.Observed, quoted), ordered.Map(t.Weak, quoted), nil, ordered.Map(t.Indexes, index), ordered.Map(t.Splits, quoted),
 			ordered.Map(t.Columns, column), Duration(t.TTL), t.NotifyExpired,
 		}
 	})}

@@ -83,3 +83,48 @@ func TestFileIsAMapping(t *testing.T) {
 		}
 	}
 }
+
+// The columns of a queue are one line of a file, whatever a program's own columns are called.
+func TestFileHasAQueueAsOneLine(t *testing.T) {
+	t.Parallel()
+	parts := []string{"fold-000", "fold-001", "fold-002"}
+	s := &percolator.Schema{Tables: []percolator.Table{
+		{Name: "sums", Weak: parts},
+		{Name: "prices", Weak: []string{"price-100", "price-101"}},
+		{Name: "both", Weak: append([]string{"again"}, parts...)},
+		{Name: "bytes", Weak: []string{"\xff-000", "\xff-001"}},
+	}}
+	text, err := schemafile.YAML(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `tables:
+- name: sums
+  queue: {column: fold, parts: 3}
+- name: prices
+  weak: [price-100, price-101]
+- name: both
+  weak: [again, fold-000, fold-001, fold-002]
+- name: bytes
+  queue: {column: '"\xff"', parts: 2}
+`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Error(diff)
+	}
+	again, err := schemafile.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(s, again); diff != "" {
+		t.Error(diff)
+	}
+	beside, err := schemafile.Parse([]byte("tables: [{name: t, weak: [a], queue: {column: fold, parts: 2}}]"))
+	if err != nil || cmp.Diff([]string{"a", "fold-000", "fold-001"}, beside.Tables[0].Weak) != "" {
+		t.Errorf("%v, %v", beside, err)
+	}
+	for _, wrong := range []string{"{column: fold}", "{parts: 1}", "{column: fold, parts: 1025}", "{column: fold, parts: many}", "{column: fold, parts: 2, more: 1}"} {
+		if _, err := schemafile.Parse([]byte("tables: [{name: t, queue: " + wrong + "}]")); err == nil {
+			t.Errorf("%s is accepted", wrong)
+		}
+	}
+}

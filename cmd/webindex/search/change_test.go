@@ -96,8 +96,8 @@ func form(t *testing.T, s http.Handler, u, query string) map[string]string {
 	return fields
 }
 
-// From a result on: its page is changed, and the next page says how the index has followed. What the
-// observers have made of it is right.
+// From a result on: its page is changed, and the next page says how the index has followed. What
+// the observers have made of it is right.
 func TestChangeTravels(t *testing.T) {
 	t.Parallel()
 	w := webtest.New(t, 1)

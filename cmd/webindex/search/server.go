@@ -1,6 +1,6 @@
 // Package search is the search page: it reads the serving tables and the ranks of documents, and
-// shows them to people. It needs no script in the browser, and writes nothing unless AllowChanges is
-// called.
+// shows them to people. It needs no script in the browser, and writes nothing unless AllowChanges
+// is called.
 //
 // Results are in the order of a score: for each term of the query 1 and the logarithm of how often
 // the document has it, and the logarithm of how many times the least rank the document's rank is.

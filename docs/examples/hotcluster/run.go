@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -146,7 +147,7 @@ func start(ctx context.Context) (*store, error) {
 }
 
 func (s *store) client(ctx context.Context) (*percolator.Client, error) {
-	c, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: s.oracle}, s.emulator.ClientOptions()...)
+	c, err := percolator.NewClient(ctx, percolator.Config{Project: "project", Instance: "instance", Oracle: s.oracle, Logger: slog.Default()}, s.emulator.ClientOptions()...)
 	if err == nil {
 		s.clients = append(s.clients, c)
 	}

@@ -1,5 +1,6 @@
-// Command orders is the marketplace of docs/TUTORIAL.md: unique slugs, stock that is never oversold,
-// and pages, totals, webhooks and a feed that follow. Whatever dies in the middle, all of it agrees.
+// Command orders is the marketplace of docs/TUTORIAL.md: unique slugs, stock that is never
+// oversold, and pages, totals, webhooks and a feed that follow. Whatever dies in the middle, all of
+// it agrees.
 package main
 
 import (

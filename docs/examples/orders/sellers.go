@@ -32,8 +32,8 @@ func (m *Market) Observe(r *observers.Registry, client *percolator.Client, send 
 	m.webhooks.Observe(r, client, send)
 }
 
-// rebuildPage writes the page of the seller whose listing has changed. It reads all listings of that
-// seller, so it may run twice for a change, or once for two.
+// rebuildPage writes the page of the seller whose listing has changed. It reads all listings of
+// that seller, so it may run twice for a change, or once for two.
 func (m *Market) rebuildPage(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 	changed, err := m.listings.Get(ctx, tx, ch.Cell.Row)
 	if err != nil {
@@ -49,8 +49,8 @@ func (m *Market) rebuildPage(ctx context.Context, tx *percolator.Txn, ch observe
 	return percolator.JSON[[]Item]("sellers", "page").Set(tx, changed.Seller, items)
 }
 
-// Feed shows the number and the listing of each order, in the order of their commits, until ctx ends
-// or show returns false. It begins at from and returns the position to go on from.
+// Feed shows the number and the listing of each order, in the order of their commits, until ctx
+// ends or show returns false. It begins at from and returns the position to go on from.
 func (m *Market) Feed(ctx context.Context, client *percolator.Client, from watch.Position, show func(number, listing string) bool) (watch.Position, error) {
 	cfg := watch.Config{From: from, Columns: []watch.Column{{Table: "orders", Name: "listing"}}}
 	for batch, err := range watch.Changes(ctx, client, cfg) {

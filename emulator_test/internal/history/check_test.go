@@ -15,8 +15,8 @@ import (
 // TestCheckFindsEachAnomaly runs the histories in testdata: legal ones, and one for each anomaly. A
 // history is a line for each transaction:
 //
-//	T1 10-20 @1,2: r(x)=nil w(x)=1     start and commit timestamp; when it began and ended in real time, if that matters
-//	T2 30: s(a..d)=a:1,b:2             of a transaction that wrote nothing; a scan of rows a ≤ row < d
+//	T1 10-20 @1,2: r(x)=nil w(x)=1     start and commit timestamp, and real times, if they matter
+//	T2 30: s(a..d)=a:1,b:2             it wrote nothing; a scan of rows a ≤ row < d
 //	T3 aborted 40: w(x)=5              or unknown; "locking" says LockReads, "asof" and "stale" are
 //	                                   snapshots of the past, the latter of none before it began
 //

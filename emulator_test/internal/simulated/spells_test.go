@@ -47,8 +47,8 @@ func during(send func(i int) error) outcome {
 	return o
 }
 
-// For a time every request is refused, and some of them are asked to wait; a few are applied all the
-// same.
+// For a time every request is refused, and some of them are asked to wait; a few are applied all
+// the same.
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	simulate(t, often(simulated.Overloaded), func(t *testing.T, c *simulated.Cluster) {

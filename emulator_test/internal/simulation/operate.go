@@ -46,8 +46,8 @@ func (w *world) operate(p *process) {
 	}
 }
 
-// dieOfNotifying has an operator die now and then of what it changes about notifications and what is
-// parked, before it hears that this was applied.
+// dieOfNotifying has an operator die now and then of what it changes about notifications and what
+// is parked, before it hears that this was applied.
 func (w *world) dieOfNotifying(process, table string, changes []store.Change) {
 	if w.cfg.intensity == 0 || w.calm.Load() || !strings.HasPrefix(process, operator) || table == model.JournalTable {
 		return

@@ -158,8 +158,8 @@ func (w *world) cutOff(_ context.Context, r *rand.Rand) {
 	w.oracle.cutOff(w.oracle.leading(), time.Duration(r.Int64N(int64(8*time.Second))))
 }
 
-// loseMeta has a process not read the meta row, so that what it knows grows too old in the middle of
-// its work.
+// loseMeta has a process not read the meta row, so that what it knows grows too old in the middle
+// of its work.
 func (w *world) loseMeta(_ context.Context, r *rand.Rand) {
 	timing := catalog.EffectiveTiming(w.cfg.Timing)
 	w.cutFromMeta(w.anySlot(r), time.Duration(r.Int64N(int64(2*timing.MetaMaxAge+timing.RequestLifetime))))

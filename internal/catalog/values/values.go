@@ -76,14 +76,22 @@ func DecodeBool(b []byte) (bool, error) {
 	return b[0] == 1, nil
 }
 
-var finer = regexp.MustCompile(`[.,][0-9]{9}[0-9]*[1-9]`)
+var (
+	finer    = regexp.MustCompile(`[.,][0-9]{9}[0-9]*[1-9]`)
+	fullHour = regexp.MustCompile(`[+-][0-9]{2}:?60$`)
+)
 
-// ParseTime is time.Parse, but refuses the digits below a nanosecond that it would cut off.
+// ParseTime is time.Parse, but refuses the digits below a nanosecond that it would cut off, and the
+// offsets that no zone has, up to +24:60.
 func ParseTime(layout, text string) (time.Time, error) {
 	if finer.MatchString(text) {
 		return time.Time{}, errors.New("a fraction of a nanosecond")
 	}
-	return time.Parse(layout, text)
+	t, err := time.Parse(layout, text)
+	if _, offset := t.Zone(); err == nil && (max(offset, -offset) >= 24*60*60 || fullHour.MatchString(text)) {
+		return time.Time{}, errors.New("an offset from UTC of 24 hours or 60 minutes")
+	}
+	return t, err
 }
 
 // EncodeTime encodes a TypeTime, and refuses one that nanoseconds in 64 bits cannot tell.

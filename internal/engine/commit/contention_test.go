@@ -322,8 +322,8 @@ func TestStalledAttemptsOpenTheGate(t *testing.T) {
 	})
 }
 
-// While most attempts are in Begin or Commit, the gate does not open. Those of Updates within others
-// have not passed it.
+// While most attempts are in Begin or Commit, the gate does not open. Those of Updates within
+// others have not passed it.
 func TestSlowCommitsDoNotOpenTheGate(t *testing.T) {
 	t.Parallel()
 	const slowCommit = 10 * stalled

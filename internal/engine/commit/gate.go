@@ -89,9 +89,9 @@ func (g *gate) open() {
 	g.admit()
 }
 
-// open opens a gate that nobody has left for a time, unless that is for Bigtable or the oracle: more
-// attempts would only wait for these, too, and all go on at once when they answer again. So it is
-// where Bigtable refuses everything, and where most of those who are in are in Begin or Commit,
+// open opens a gate that nobody has left for a time, unless that is for Bigtable or the oracle:
+// more attempts would only wait for these, too, and all go on at once when they answer again. So it
+// is where Bigtable refuses everything, and where most of those who are in are in Begin or Commit,
 // which end by themselves.
 func (c *contention) open(g *gate, s service) {
 	switch {

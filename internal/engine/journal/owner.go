@@ -42,6 +42,7 @@ type Owner struct {
 	gauges
 
 	appended uint64 // rows of tables that entries have named
+	looked   int    // what endWaiting has looked at, for tests
 }
 
 // waiting is an entry that waits for the end of a notification.
@@ -239,6 +240,7 @@ func (o *Owner) clear(w *Append, c model.Cell) {
 
 // endWaiting ends the waiting for a cell of those that over accepts. The caller holds o.mu.
 func (o *Owner) endWaiting(c model.Cell, over func(*waiting) bool) {
+	o.looked += len(o.cells[c])
 	o.cells[c] = slices.DeleteFunc(o.cells[c], func(x *waiting) bool {
 		if !over(x) {
 			return false

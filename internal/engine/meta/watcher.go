@@ -1,18 +1,13 @@
 package meta
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
@@ -35,6 +30,7 @@ type Watcher struct {
 
 	asked    atomic.Int64 // requests for the row
 	replaced atomic.Pointer[ReplacedError]
+	doubted  atomic.Pointer[time.Time] // since when the row is found older than it was; nil: it is not
 
 	mu     sync.RWMutex
 	last   State
@@ -47,17 +43,18 @@ type Watcher struct {
 	learned chan struct{}
 }
 
-// Refresh reads the meta row now. Errors: ErrSchemaMismatch once its schema is gone.
+// Refresh reads the meta row now. Errors: ErrSchemaMismatch once its schema is gone, or if it is
+// older than it was and no second look has confirmed that.
 func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 	nth, asked := w.asked.Add(1), w.Clock.Moment()
 	oracle, estimated := w.Clock.EstimatedTime()
 	w.mu.RLock()
 	known := w.last
 	w.mu.RUnlock()
+	sent := time.Now()
 	m, err := reread(ctx, w.Store, known)
-	w.checkReplaced(known, m, err)
-	if err == nil && known.Schema != nil && m.Schema == nil {
-		err = w.noSchema()
+	if older := w.checkReplaced(sent, known, m, err); err == nil {
+		err = older
 	}
 	if err != nil {
 		return m, err
@@ -80,43 +77,6 @@ func (w *Watcher) Refresh(ctx context.Context) (State, error) {
 		w.adopt(old, m)
 	}
 	return m, nil
-}
-
-// checkReplaced logs an error if the instance below this client was replaced, as an emulator is
-// that is started anew: what a request found is older than what was known when it was sent. The
-// client's locks, its reads and its schema are those of an instance that is no more.
-func (w *Watcher) checkReplaced(known, m State, err error) {
-	found := m.Version
-	switch {
-	case known.Schema == nil:
-		return
-	case errors.Is(err, model.ErrSchemaMismatch) && status.Code(err) == codes.NotFound: // its table is gone
-		found = 0
-	case err != nil || m.Version > known.Version, m.Version == known.Version && bytes.Equal(m.value(metaSchema), known.value(metaSchema)):
-		return
-	}
-	if w.replaced.CompareAndSwap(nil, &ReplacedError{known.Version, found}) {
-		w.Config.Logger.Error("the instance is not the one that this program began with: its stored schema is gone, or older; restart the program once the schema is stored",
-			"known", known.Version, "found", found)
-	}
-}
-
-// ReplacedError says that an instance was made anew below its clients.
-type ReplacedError struct{ Known, Found uint64 }
-
-func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("the instance is not the one that this program began with: its schema had version %d, and has %d (0: none)", e.Known, e.Found)
-}
-
-// Is reports whether target is ErrSchemaMismatch.
-func (e *ReplacedError) Is(target error) bool { return target == model.ErrSchemaMismatch }
-
-// Replaced returns a *ReplacedError once the instance was made anew.
-func (w *Watcher) Replaced() error {
-	if e := w.replaced.Load(); e != nil {
-		return e
-	}
-	return nil
 }
 
 // Run refreshes until ctx ends. After a failed read it tries again within a second; meanwhile its

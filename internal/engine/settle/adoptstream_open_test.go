@@ -37,10 +37,12 @@ func testAdoptersList(t *testing.T, locked bool) {
 				return percolatortest.Pass
 			})
 		}
-		for until := time.Now().Add(4 * time.Minute); time.Now().Before(until); time.Sleep(time.Second) {
+		w.ctx = fixture.Context(t)
+		for until := time.Now().Add(3 * time.Minute); time.Now().Before(until); time.Sleep(time.Second) {
 			_ = a.RunOnce(w.ctx) // it cannot resolve the lock
 		}
 	}
+	w.ctx = fixture.Context(t)
 	listed := 0
 	for id, st := range w.streamsOf(session) {
 		if st.Low <= before[id].Low {

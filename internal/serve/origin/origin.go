@@ -1,5 +1,5 @@
-// Package origin tells where a request comes from: whether from this machine, and from whose page. It
-// keeps pages of other sites from acting for a reader.
+// Package origin tells where a request comes from: whether from this machine, and from whose page.
+// It keeps pages of other sites from acting for a reader.
 package origin
 
 import (

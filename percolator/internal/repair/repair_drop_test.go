@@ -33,7 +33,8 @@ func (s *torn) drop(whole bool) {
 	}
 }
 
-// inTwoTables is a transaction of a client that dies behind the commit point, with its primary in u.
+// inTwoTables is a transaction of a client that dies behind the commit point, with its primary in
+// u.
 func (s *torn) inTwoTables(rows ...string) *percolator.Txn {
 	s.Helper()
 	tx := fixture.MustBegin(s, s.ctx, s.dead())
@@ -153,8 +154,8 @@ func testRepairBesideAnUnfinishedDrop(t *testing.T, above bool) {
 	s.audit()
 }
 
-// A cut of percolator_meta may be older than the end of a drop, by which the table was deleted. What
-// it decided is reported, and the repair ends.
+// A cut of percolator_meta may be older than the end of a drop, by which the table was deleted.
+// What it decided is reported, and the repair ends.
 func TestRepairWithoutATableThatIsBeingDropped(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testRepairWithoutATableThatIsBeingDropped)

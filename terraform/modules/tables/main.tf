@@ -26,7 +26,7 @@ locals {
   # What the command would refuse as well: a misspelt field must not pass here and fail there.
   unknown_fields = distinct(concat(
     tolist(setsubtract(keys(local.schema), ["tables", "timing", "disableJournal"])),
-    flatten([for t in local.schema.tables : tolist(setsubtract(keys(t), ["name", "observed", "weak", "indexes", "splits", "columns", "ttl", "notifyExpired"]))]),
+    flatten([for t in local.schema.tables : tolist(setsubtract(keys(t), ["name", "observed", "weak", "queue", "indexes", "splits", "columns", "ttl", "notifyExpired"]))]),
     flatten([for t in local.schema.tables : [for i in try(t.indexes, []) : tolist(setsubtract(keys(i), ["name", "column", "unique"]))]]),
     flatten([for t in local.schema.tables : [for c in try(t.columns, []) : tolist(setsubtract(keys(c), ["name", "type", "ttl", "notifyExpired"]))]]),
   ))

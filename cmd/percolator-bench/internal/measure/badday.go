@@ -107,7 +107,8 @@ type badDayPart struct {
 	refused     int64
 }
 
-// run takes saturate twice, and each part with its calm, and at most deadline and five minutes more.
+// run takes saturate twice, and each part with its calm, and at most deadline and five minutes
+// more.
 func (b *badDayBenchmark) run(ctx context.Context, out *run) (err error) {
 	course := badDayCourse(b)
 	whole := 2*b.Saturate + b.Deadline + 5*gracePeriod

@@ -57,8 +57,8 @@ func (d *badDay) judge(r emulator.Request) error {
 	return o.err
 }
 
-// badDayCourse are the parts of a run. A silence has a quiet time as long as its second half of calm
-// on either side, as no two stretches of a busy machine have the same p99.
+// badDayCourse are the parts of a run. A silence has a quiet time as long as its second half of
+// calm on either side, as no two stretches of a busy machine have the same p99.
 func badDayCourse(b *badDayBenchmark) []badDayFault {
 	quiet := badDayFault{name: "quiet", lasts: b.Quiet, begin: nothing}
 	again, end := quiet, quiet

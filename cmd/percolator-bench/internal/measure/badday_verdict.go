@@ -172,8 +172,8 @@ func (s *badDaySeen) failed() string {
 	return strings.Join(list, ", ")
 }
 
-// into adds the figures of a part to a row, with what is wanted of them. Beside it is the p99 of the
-// parts before and after, in ms.
+// into adds the figures of a part to a row, with what is wanted of them. Beside it is the p99 of
+// the parts before and after, in ms.
 func (s *badDaySeen) into(row *report.Row, quiet *badDaySeen, beside float64, wanted badDayFault) {
 	row.Add("committed, 1/s", s.rate, "p50, ms", s.during.ms(50), "p99, ms", s.during.ms(99), "longest, s", s.longest.Seconds())
 	if wanted.longest > 0 {

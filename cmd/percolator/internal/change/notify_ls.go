@@ -33,6 +33,8 @@ type waitingColumn struct {
 	Cells  int64     `json:"cells"`
 	Parked int64     `json:"parked"` // of these, cells with a parked observer
 	Oldest time.Time `json:"oldest"` // by the oracle's clock
+
+	queue string // whose column it is, by the schema: the first one; "": no queue's
 }
 
 type parkedCell struct {
@@ -70,7 +72,7 @@ func NewNotifyLs() *cobra.Command {
 
 func findNotifications(ctx context.Context, c *percolator.Client, tables []string, limit int, onlyParked bool) (found notifications, err error) {
 	found.Waiting, found.Parked = []waitingColumn{}, []parkedCell{} // [] in JSON
-	columns := map[observers.Column]*waitingColumn{}
+	columns, queues := map[observers.Column]*waitingColumn{}, queueColumns(c.Schema())
 	listed := tables
 	switch {
 	case onlyParked:
@@ -86,7 +88,7 @@ func findNotifications(ctx context.Context, c *percolator.Client, tables []strin
 			for _, n := range row.Notified {
 				key := observers.Column{Table: row.Table, Name: n.Cell.Column}
 				if columns[key] == nil {
-					columns[key] = &waitingColumn{Table: row.Table, Column: cli.Shown(n.Cell.Column), Oldest: n.Timestamp.Time()}
+					columns[key] = &waitingColumn{Table: row.Table, Column: cli.Shown(n.Cell.Column), Oldest: n.Timestamp.Time(), queue: queues[key]}
 				}
 				columns[key].add(row, n)
 			}
@@ -110,6 +112,23 @@ func findNotifications(ctx context.Context, c *percolator.Client, tables []strin
 	return found, nil
 }
 
+// queueColumns are the columns of queues, with the first column of each queue.
+func queueColumns(s *percolator.Schema) map[observers.Column]string {
+	first := map[observers.Column]string{}
+	for _, t := range s.Tables {
+		self := func(column string) string { return column }
+		for _, parts := range text.Queues(slices.Sorted(slices.Values(t.Weak)), self, func(_, _ string) bool { return true }) {
+			if len(parts) == 1 {
+				continue
+			}
+			for _, column := range parts {
+				first[observers.Column{Table: t.Name, Name: column}] = parts[0]
+			}
+		}
+	}
+	return first
+}
+
 // add counts a notification.
 func (w *waitingColumn) add(row model.Pending, n model.Notification) {
 	w.Cells++
@@ -128,16 +147,17 @@ func (found notifications) print(w io.Writer, now time.Time, each bool) {
 	}
 	if len(found.Waiting) > 0 {
 		t := cli.NewTable(w, "TABLE", "COLUMN", "NOTIFIED", "WITH PARKED", "OLDEST")
-		together := func(a, b waitingColumn) bool { return !each && a.Table == b.Table }
-		for _, q := range text.Queues(found.Waiting, func(c waitingColumn) string { return c.Column }, together) {
-			sum := q[0]
-			for _, c := range q[1:] {
+		for list := found.Waiting; len(list) > 0; {
+			sum, n := list[0], 1
+			for ; !each && n < len(list) && sum.queue != "" && list[n].Table == sum.Table && list[n].queue == sum.queue; n++ {
+				c := list[n]
 				sum.Cells, sum.Parked = sum.Cells+c.Cells, sum.Parked+c.Parked
 				if c.Oldest.Before(sum.Oldest) {
 					sum.Oldest = c.Oldest
 				}
 			}
-			t.Row(sum.Table, text.Span(sum.Column, q[len(q)-1].Column, len(q)), sum.Cells, sum.Parked, cli.Age(now, sum.Oldest))
+			t.Row(sum.Table, text.Span(sum.Column, list[n-1].Column, n), sum.Cells, sum.Parked, cli.Age(now, sum.Oldest))
+			list = list[n:]
 		}
 		t.Flush()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
 	"github.com/gopercolator/percolator/internal/ordered"
+	"github.com/gopercolator/percolator/internal/text"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/percolator/schemafile"
@@ -65,13 +66,29 @@ func nextStep(ch model.SchemaChange) string {
 	return fmt.Sprintf("percolator observers backfill %s %s OBSERVER", ch.Table, cli.Shown(ch.Name))
 }
 
-// changeLine is a change as a line of a diff.
-func changeLine(ch model.SchemaChange) string {
+// planParts divides changes: those of one queue's columns are together, all else is by itself.
+func planParts(plan model.SchemaPlan) (divided [][]model.SchemaChange) {
+	for _, ch := range plan.Changes {
+		if last := len(divided) - 1; last >= 0 {
+			before := divided[last][len(divided[last])-1]
+			if isWeak := ch.Kind == model.WeakAdded || ch.Kind == model.WeakRemoved; isWeak && before.Kind == ch.Kind && before.Table == ch.Table && text.Follows(before.Name, ch.Name) {
+				divided[last] = append(divided[last], ch)
+				continue
+			}
+		}
+		divided = append(divided, []model.SchemaChange{ch})
+	}
+	return divided
+}
+
+// changeLine is a change, or one of several columns of a queue, as a line of a diff.
+func changeLine(parts ...model.SchemaChange) string {
+	ch := parts[0]
 	switch ch.Kind {
 	case model.ColumnDeclared, model.ColumnRemoved, model.TypeChanged, model.TTLChanged:
 		return declarationLine(ch)
 	}
-	observed, weak, index := "observed column "+cli.Shown(ch.Name), "weak column "+cli.Shown(ch.Name), indexText(ch.Index)
+	observed, weak, index := "observed column "+cli.Shown(ch.Name), "weak column "+text.Span(cli.Shown(ch.Name), cli.Shown(parts[len(parts)-1].Name), len(parts)), indexText(ch.Index)
 	of := "table " + ch.Table + ": "
 	line, ok := map[model.SchemaChangeKind]string{
 		model.TableAdded:           "+ table " + ch.Table,
@@ -138,8 +155,8 @@ func indexText(ix percolator.Index) string {
 }
 
 func printPlan(w io.Writer, plan model.SchemaPlan) {
-	for _, ch := range plan.Changes {
-		_, _ = fmt.Fprintln(w, changeLine(ch))
+	for _, parts := range planParts(plan) {
+		_, _ = fmt.Fprintln(w, changeLine(parts...))
 	}
 }
 

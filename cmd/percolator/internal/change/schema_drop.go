@@ -56,9 +56,9 @@ func (f *applyFlags) dropFirst(ctx context.Context, cmd *cobra.Command, s *perco
 
 // printDrop prints the plan of an apply with --drop, which refuses nothing that it can drop.
 func printDrop(w io.Writer, plan model.SchemaPlan) {
-	for _, ch := range plan.Changes {
-		line := changeLine(ch)
-		if ch.Droppable() {
+	for _, parts := range planParts(plan) {
+		line := changeLine(parts...)
+		if parts[0].Droppable() {
 			line = strings.TrimSuffix(line, "  (refused)")
 		}
 		_, _ = fmt.Fprintln(w, line)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/tso"
@@ -62,7 +63,7 @@ func ParseAsOf(text string) (ts tso.Timestamp, before time.Duration, err error) 
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
 		return tso.Timestamp(n), 0, nil
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
+	if at, err := values.ParseTime(time.RFC3339Nano, text); err == nil {
 		// If this is before the first timestamp, the client says that it is too old.
 		return max(tso.At(at), 1), 0, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/internal/formats"
 	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
@@ -219,7 +220,7 @@ func (s *importSource) openPlain(ctx context.Context, c *percolator.Client, tabl
 	var at time.Time
 	if s.at != "" {
 		var err error
-		if at, err = time.Parse(time.RFC3339Nano, s.at); err != nil {
+		if at, err = values.ParseTime(time.RFC3339Nano, s.at); err != nil {
 			return nil, "", nil, cli.Usagef("--at %q is not a time as 2026-11-25T12:00:00Z", s.at)
 		}
 	}

@@ -83,7 +83,7 @@ func (out repairJSON) print(w io.Writer) {
 		out.Records, out.Markers, out.Values, out.Notifications, out.States, out.Holds, out.Positions)
 	say("notified again: %d cells, %d weak ones", out.Renotified, out.WeakRenotified)
 	if len(out.Weak) > 0 {
-		say("weak notifications erased above it left no trace, as there was no hold; notify the cells of %s again", strings.Join(out.Weak, ", "))
+		say("weak notifications erased above it left no trace, as there was no hold; notify the cells of %s again", strings.Join(text.Spans(out.Weak), ", "))
 	}
 	for _, name := range out.Building {
 		say("%s", cli.ToBackfill(name))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gopercolator/percolator/cmd/percolator/internal/cli"
+	"github.com/gopercolator/percolator/internal/catalog/values"
 	"github.com/gopercolator/percolator/tso"
 )
 
@@ -60,7 +61,7 @@ func ParseMark(text string, now time.Time) (tso.Timestamp, error) {
 			return tso.At(now.Add(later)), nil
 		}
 	}
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+	if at, err := values.ParseTime(time.RFC3339Nano, text); err == nil {
 		return tso.At(at), nil
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && tso.Timestamp(n) <= tso.MaxTimestamp {

@@ -20,7 +20,7 @@ func TestParseMark(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "now-10m", "now+", "now10m", "tomorrow", "9223372036854775807"} {
+	for _, text := range []string{"", "0", "-1", "now-10m", "now+", "now10m", "tomorrow", "9223372036854775807", "2026-06-01T12:00:01+24:60"} {
 		if got, err := ParseMark(text, now); cli.ExitCode(err) != cli.ExitUsage {
 			t.Errorf("%q: %d, %v", text, got, err)
 		}
