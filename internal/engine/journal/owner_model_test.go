@@ -336,7 +336,7 @@ func (h *history) learn(at place) {
 	r := h.rows[at]
 	r.entries = nil
 	for _, w := range row.open {
-		r.entries = append(r.entries, &entryTruth{Append: w, unlocked: w.entry.Primary == (model.Cell{})})
+		r.entries = append(r.entries, &entryTruth{Append: w, unlocked: w.unlocked || w.entry.Primary == (model.Cell{})})
 	}
 }
 
