@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -194,6 +195,40 @@ func TestForgetObserverCleansUp(t *testing.T) {
 		if j.count("back") != rows || j.count("old") != rows {
 			t.Fatalf("ran %d and %d times, want %d each", j.count("back"), j.count("old"), rows)
 		}
+	})
+}
+
+// A worker that still has the observer parks it again while it is forgotten: the journal lists
+// that.
+func TestForgottenObserverIsParkedAgain(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		e, _, r := aged(t, 1)
+		r.Observe("poison", "t", "in", func(context.Context, *percolator.Txn, observers.Change) error { return errors.New("poison") })
+		w, _ := e.start(e.NewClient(), r, observers.Config{MaxAttempts: 1})
+		if _, err := admin.New(e.client).BackfillObserver(e.ctx, "t", "in", "poison", admin.ObserverOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		e.idle(w)
+		forgetting, hold := e.NewClient(), percolatortest.NewHold()
+		e.FaultsOf(forgetting).HandleJournal(func(r percolatortest.Request) percolatortest.Action {
+			if strings.HasPrefix(r.Row, "\x40") { // what is listed as parked
+				return hold
+			}
+			return percolatortest.Pass
+		})
+		forgotten := make(chan error, 1)
+		go func() {
+			_, err := admin.New(forgetting).ForgetObserver(e.ctx, "t", "in", "poison", admin.ObserverOptions{})
+			forgotten <- err
+		}()
+		time.Sleep(20 * time.Second) // it is found, runs, and is parked
+		hold.Release()
+		fixture.Must(t, <-forgotten)
+		if n := len(e.parked()); n != 1 {
+			t.Errorf("%d cells are parked", n)
+		}
+		e.Audit(t)
 	})
 }
 

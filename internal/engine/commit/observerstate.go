@@ -139,9 +139,18 @@ func (c *Committer) DropParked(ctx context.Context, s model.ObserverState) error
 	return c.drop(ctx, s, mut)
 }
 
-// drop erases the sign that an observer is parked: others of the cell may then have work, or its
-// notification may have no observer, and only the journal leads there (J2).
+// drop gives up on what an observer is parked for. With the state that mut leaves nothing parks it
+// again.
 func (c *Committer) drop(ctx context.Context, s model.ObserverState, mut *store.Mutation) error {
+	if err := c.clearAnnounced(ctx, s, mut); err != nil {
+		return err
+	}
+	return c.unlist(ctx, s)
+}
+
+// clearAnnounced erases the sign that an observer is parked: others of the cell may then have work,
+// or its notification may have no observer, and only the journal leads there (J2).
+func (c *Committer) clearAnnounced(ctx context.Context, s model.ObserverState, mut *store.Mutation) error {
 	a, err := c.Announce(ctx, WeakRows([]model.Cell{s.Cell}))
 	if err == nil {
 		err = c.changeStates(ctx, s.Cell, mut, a.Deadline)
@@ -150,7 +159,7 @@ func (c *Committer) drop(ctx context.Context, s model.ObserverState, mut *store.
 		return err
 	}
 	c.Done(a, s.Cell)
-	return c.unlist(ctx, s)
+	return nil
 }
 
 // errChangedSince ends the transaction of a drop. It is not ErrConflict, which would have it
@@ -211,12 +220,14 @@ func (c *Committer) changeStates(ctx context.Context, cell model.Cell, mut *stor
 // lifetime is the deadline of a request that begins now.
 func (c *Committer) lifetime() time.Time { return time.Now().Add(c.Store.Timing.RequestLifetime) }
 
-// ClearObserverState erases the stored state of an observer of a cell.
+// ClearObserverState erases the stored state of an observer of a cell. The journal goes on listing
+// a parked one until the notification is gone: a worker may park the observer for it again
+// meanwhile.
 func (c *Committer) ClearObserverState(ctx context.Context, s model.ObserverState) error {
 	if s.Done {
 		return c.changeStates(ctx, s.Cell, clearState(s), c.lifetime())
 	}
-	return c.drop(ctx, s, clearState(s))
+	return c.clearAnnounced(ctx, s, clearState(s))
 }
 
 // clearState erases the stored state of an observer of a cell, up to its notification.

@@ -63,8 +63,8 @@ func (l Low) put(mut *store.Mutation) {
 	mut.Put(layout.JournalFamily, lowColumn, lowTimestamp(l.Seq), l.Open.encode())
 }
 
-// decodeOpen decodes the value of the cell with a low position. Where it says nothing, as an earlier
-// version has written it, all rows below are open.
+// decodeOpen decodes the value of the cell with a low position. Where it says nothing, as an
+// earlier version has written it, all rows below are open.
 func decodeOpen(low uint64, value []byte) Open {
 	if s, ok := decodeSpans(value); ok {
 		return Open{s}

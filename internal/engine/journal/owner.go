@@ -306,8 +306,8 @@ func (o *Owner) Low() map[StreamID]Low {
 	return moved
 }
 
-// Crowded returns streams of which so many rows are open that collected ones should be forgotten. It
-// returns each once in FirstLook.
+// Crowded returns streams of which so many rows are open that collected ones should be forgotten.
+// It returns each once in FirstLook.
 func (o *Owner) Crowded(now time.Time) (crowded []StreamID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

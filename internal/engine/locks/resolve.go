@@ -176,8 +176,8 @@ func (r *Resolver) ResolveDrained(ctx context.Context, cell model.Cell, l layout
 	}
 }
 
-// ResolveBelowWatermark resolves a lock of a transaction that began at or below the GC watermark: it
-// needs no marker, as nothing commits there any more (J12).
+// ResolveBelowWatermark resolves a lock of a transaction that began at or below the GC watermark:
+// it needs no marker, as nothing commits there any more (J12).
 func (r *Resolver) ResolveBelowWatermark(ctx context.Context, cell model.Cell, l layout.LockRecord) error {
 	s, err := r.finalOrRead(ctx, cell, l)
 	switch {

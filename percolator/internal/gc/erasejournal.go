@@ -15,8 +15,8 @@ type shareEraser struct {
 	share *heldShare
 }
 
-// eraseShare takes a share and erases all of it. rows is what the collector has read for other shares
-// of the cycle. errShareLost: another collector has it.
+// eraseShare takes a share and erases all of it. rows is what the collector has read for other
+// shares of the cycle. errShareLost: another collector has it.
 func (g *Collector) eraseShare(ctx context.Context, sh *heldShare, name string, rows findings, keep func(context.Context) error) error {
 	if err := g.checkShare(ctx, sh); err != nil {
 		return err

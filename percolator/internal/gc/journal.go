@@ -15,9 +15,9 @@ import (
 
 // With a journal the steps of a cycle follow what changed, not the tables (J6):
 //
-//	resolve   the locks of every entry up to the safepoint, without waiting for any to die: after
-//	          the drain none of these transactions can commit any more
-//	publish   the GC watermark, and which rows of the journal the locks were resolved of
+//	resolve   the locks of every open entry up to the safepoint (J12), without waiting for any to
+//	          die: after the drain none of these transactions can commit any more
+//	publish   the GC watermark, and which rows of the journal were read for that
 //	erase     in every row that an entry in those names; then the entry goes, if the row shows that
 //	          nothing will come of it any more (J7)
 //
@@ -25,8 +25,7 @@ import (
 // anything at or below the safepoint garbage has committed there, so its entry was acknowledged
 // before, and with it every row before it (J1).
 //
-// A cycle that was broken off while it resolved begins to resolve again. Erasing is divided into
-// shares (shares.go), which outlive the collector.
+// Both are divided into shares (shares.go), which outlive the collector.
 
 // journalRows is how many rows of a stream are dealt with at once.
 const journalRows = 256

@@ -171,7 +171,7 @@ func TestAPhaseThatIsNotStoredHasNotBegun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	share := map[string][]byte{shareColumn(7): []byte("{}")}
+	share := map[string][]byte{shareColumn(7, 0): []byte("{}")}
 	for _, c := range []struct {
 		from, to model.CollectionPhase
 		before   map[string][]byte // the shares with which the phase began

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -48,7 +49,7 @@ func (s *collecting) offer(ctx context.Context) error {
 		for _, st := range streams {
 			if st.Rows {
 				sh := share{Watermark: s.state.Safepoint, Asked: asked, State: shareResolve}
-				shares[shareColumn(st.ID[0])] = store.Comparable(sh.encode())
+				shares[shareColumn(st.ID[0], 0)] = store.Comparable(sh.encode())
 			}
 		}
 		return errors.Join(err, s.list(ctx, streams))
@@ -79,8 +80,7 @@ func (s *collecting) resolveShares(ctx context.Context) (erase map[string][]byte
 		for _, sh := range all {
 			// Every shard must be done for this safepoint.
 			s.state.Offered = s.state.Offered && sh.State == shareResolved && sh.Watermark == s.state.Safepoint
-			next := share{Watermark: sh.Watermark, Asked: sh.Asked, Streams: sh.Found}
-			erase[sh.cell.at.Column] = store.Comparable(next.encode())
+			maps.Copy(erase, sh.toErase())
 		}
 		if s.state.Offered {
 			return erase, nil
@@ -119,7 +119,11 @@ func (g *Collector) resolveSome(ctx context.Context, list []*heldShare, name str
 
 // shard resolves the locks of one shard.
 func (r *resolving) shard(ctx context.Context, shard byte) (done share, err error) {
-	streams, err := journal.StreamsOf(ctx, r.e.Store, shard)
+	var streams []journal.Stream
+	err = r.request(ctx, func() (err error) {
+		streams, err = journal.StreamsOf(ctx, r.e.Store, shard)
+		return err
+	})
 	if err != nil {
 		return done, err
 	}

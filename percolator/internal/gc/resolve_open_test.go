@@ -102,9 +102,9 @@ func testResolutionReadsWhatIsOpen(t *testing.T) {
 	env.Audit(t, fixture.Collected)
 }
 
-// keepLocked commits a transaction, of a client that lives, whose row "secondary" stays locked until
-// its entry has been appended again: above rows that are younger than the safepoint of a cycle that
-// begins now.
+// keepLocked commits a transaction, of a client that lives, whose row "secondary" stays locked
+// until its entry has been appended again: above rows that are younger than the safepoint of a
+// cycle that begins now.
 func keepLocked(t *testing.T, ctx context.Context, env *percolatortest.Env) (release func()) {
 	t.Helper()
 	c := env.NewClient(fixture.ShortRetention)
@@ -137,8 +137,8 @@ func keepLocked(t *testing.T, ctx context.Context, env *percolatortest.Env) (rel
 }
 
 // An entry that was appended again counts as settled in its first row, and its copy stands above
-// rows that are younger than the safepoint. Its locks are resolved before the watermark is published
-// (J12).
+// rows that are younger than the safepoint. Its locks are resolved before the watermark is
+// published (J12).
 func TestLocksOfACopiedEntryAreResolved(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testLocksOfACopiedEntryAreResolved)

@@ -12,6 +12,14 @@ func (s seqs) with(seq uint64) seqs {
 	return append(s, seq, seq)
 }
 
+// size is how many numbers there are.
+func (s seqs) size() (n int) {
+	for i := 0; i < len(s); i += 2 {
+		n += int(s[i+1] - s[i] + 1)
+	}
+	return n
+}
+
 func (s seqs) contains(seq uint64) bool {
 	for i := 0; i < len(s); i += 2 {
 		if s[i] <= seq && seq <= s[i+1] {

@@ -26,19 +26,20 @@ import (
 
 // Resolving and erasing are divided among all collectors of an instance by stream (J10, J12). The
 // collector that holds the lease stores, in the mutation that begins the phase, a share for each
-// shard of the journal that has rows, in the row of its lease:
+// shard of the journal that has rows, in the row of its lease. To be erased a large one comes in
+// parts:
 //
 //	state               what is to be done with it
 //	watermark, asked    GC watermark, and a timestamp from after the drain: what J6 and J7 go by
 //	found               the rows of the journal that were read to resolve their locks
 //	streams             exactly those, to be erased
-//	holder, expires     the collector that works on it, and the end of its lease by the oracle's clock
+//	holder, expires     the collector that works on it, and the end of its lease
 //	counts              what it did
 //
 // A collector without a cycle of its own takes a free share by a condition on the whole cell. While
 // locks are resolved it reads the streams of the shard, and writes what it found when all are
-// resolved; the watermark is published when all shares are. Then it erases, and takes from the share
-// what is decided. The cycle ends when nothing is left of a share.
+// resolved; the watermark is published when all shares are. Then it erases, and takes from the
+// share what is decided. The cycle ends when nothing is left of a share.
 //
 //	a share has one watermark for good      what was resolved for an earlier safepoint says nothing,
 //	                                        and a collector that was stopped, and goes on beside its
@@ -61,6 +62,8 @@ const (
 	streamIDBytes = 17          // shard and id
 	shareWait     = time.Second // between two looks at shares that others hold
 	sharesAtOnce  = 8           // whose locks a collector resolves, at most
+	partRows      = 1024        // rows of the journal of a part of a share, at least
+	maxParts      = 4           // of a share that is to be erased
 )
 
 // share is some streams of a cycle, for one collector at a time.
@@ -113,7 +116,33 @@ func decodeShare(column string, b []byte) (sh share, err error) {
 	return sh, nil
 }
 
-func shareColumn(shard byte) string { return fmt.Sprintf("%s%02x", sharePrefix, shard) }
+// shareColumn is where the share of a shard is stored, or a part of it, from 0.
+func shareColumn(shard byte, part int) string {
+	if part == 0 {
+		return fmt.Sprintf("%s%02x", sharePrefix, shard)
+	}
+	return fmt.Sprintf("%s%02x-%d", sharePrefix, shard, part)
+}
+
+// toErase is a resolved share as its rows are to be erased: in parts, where there are many, so that
+// more collectors than shards have something to do.
+func (sh *heldShare) toErase() map[string][]byte {
+	rows := 0
+	for _, st := range sh.Found {
+		rows += st.Rows.size()
+	}
+	parts := make([]share, max(1, min(rows/partRows, maxParts, len(sh.Found))))
+	for i, st := range sh.Found {
+		of := &parts[i%len(parts)]
+		of.Streams = append(of.Streams, st)
+	}
+	cells := map[string][]byte{}
+	for i, part := range parts {
+		part.Watermark, part.Asked = sh.Watermark, sh.Asked
+		cells[shareColumn(sh.shard(), i)] = store.Comparable(part.encode())
+	}
+	return cells
+}
 
 // fit is as many of some rows as a share has room for. The others wait for the next cycle; so that
 // the same ones do not wait for ever, they come in random order.
@@ -135,8 +164,8 @@ func putShares(mut *store.Mutation, shares map[string][]byte) {
 	if shares == nil {
 		return
 	}
-	for shard := range byte(shareCount) {
-		column := shareColumn(shard)
+	for at := range shareCount * maxParts {
+		column := shareColumn(byte(at%shareCount), at/shareCount)
 		if b, ok := shares[column]; ok {
 			mut.Put(layout.MetaFamily, column, store.MetaTimestamp, b)
 		} else {
@@ -170,8 +199,8 @@ func (g *Collector) readShares(ctx context.Context) (list []*heldShare, err erro
 // done reports whether nothing is to be done with it now.
 func (sh *heldShare) done() bool { return sh.State != shareResolve && len(sh.Streams) == 0 }
 
-// workShares takes shares until nothing is to be done with any. It waits for those that others hold,
-// and takes over what they give up.
+// workShares takes shares until nothing is to be done with any. It waits for those that others
+// hold, and takes over what they give up.
 func (s *collecting) workShares(ctx context.Context) error {
 	heard := func(ctx context.Context, all []*heldShare) error {
 		var did tally
@@ -241,8 +270,8 @@ func (w *work) add(o work) {
 	w.shares += o.shares
 }
 
-// takeShares works on free shares, one after the other, until there is none. left: others hold some.
-// heard is called with all shares whenever a lease has to be kept.
+// takeShares works on free shares, one after the other, until there is none. left: others hold
+// some. heard is called with all shares whenever a lease has to be kept.
 func (g *Collector) takeShares(ctx context.Context, heard func(context.Context, []*heldShare) error) (did work, left bool, err error) {
 	name := uuid.NewString()
 	var of share // whose cycle rows are of
@@ -326,9 +355,9 @@ func (g *Collector) saveShare(ctx context.Context, sh *heldShare, holder string)
 	return err
 }
 
-// holdShares takes shares, as far as no other collector is faster, has work done with them, and gives
-// them up. keep keeps the lease of the cycle, and what work gets those of the shares as well.
-// errShareLost: other collectors have them.
+// holdShares takes shares, as far as no other collector is faster, has work done with them, and
+// gives them up. keep keeps the lease of the cycle, and what work gets those of the shares as
+// well. errShareLost: other collectors have them.
 func (g *Collector) holdShares(ctx context.Context, list []*heldShare, name string, keep func(context.Context) error, work func(held []*heldShare, keep func(context.Context) error) error) error {
 	held, err := g.saveShares(ctx, list, name)
 	if err != nil {
@@ -383,6 +412,7 @@ func (g *Collector) saveShares(ctx context.Context, list []*heldShare, holder st
 
 // shard is the shard of the journal that the share is of.
 func (sh *heldShare) shard() byte {
-	n, _ := strconv.ParseUint(strings.TrimPrefix(sh.cell.at.Column, sharePrefix), 16, 8)
+	name, _, _ := strings.Cut(strings.TrimPrefix(sh.cell.at.Column, sharePrefix), "-")
+	n, _ := strconv.ParseUint(name, 16, 8)
 	return byte(n)
 }

@@ -60,7 +60,7 @@ type Storage struct {
 
 // Passes read every stored byte. How often: 0 for never. The collector makes two a cycle, and the
 // scanners make theirs, only where there is no journal; with one there are sweeps instead, and the
-// collector reads twice the rows that changed.
+// collector reads the rows that changed.
 type Passes struct {
 	CollectorEvery  float64 `json:"collectorEvery" unit:"s"`
 	Collector       float64 `json:"collector" unit:"B/s"`
@@ -196,7 +196,7 @@ func (p *Plan) store(in Inputs, nodes float64) {
 	if w.DisableJournal {
 		p.Passes.CollectorEvery, p.Passes.ScannersEvery = period/2, w.ScanInterval.Seconds()
 	} else {
-		p.Passes.SweepsEvery, p.Passes.RowsByJournal = w.SweepInterval.Seconds(), 2*w.named()
+		p.Passes.SweepsEvery, p.Passes.RowsByJournal = w.SweepInterval.Seconds(), w.named()*(1+in.get("openRows"))
 	}
 	every := func(seconds float64) float64 { return min(all/seconds, all*seconds) } // 0 for never
 	p.Passes.Collector, p.Passes.Scanners = every(p.Passes.CollectorEvery), every(p.Passes.ScannersEvery)
@@ -224,10 +224,10 @@ func (p *Plan) cycleByJournal(in Inputs) float64 {
 }
 
 // paceByJournal is the rows a second at which each collector has to read so that a period is no
-// longer than what two retentions leave: one resolves, all of them erase.
+// longer than what two retentions leave. More collectors than shares find nothing to do.
 func (p *Plan) paceByJournal(in Inputs) float64 {
 	w := p.Workload
-	return w.named() * (1 + 1/w.Collectors) / p.room(in)
+	return w.named() * (1 + in.get("openRows")) / min(w.Collectors, in.get("collectorShares")) / p.room(in)
 }
 
 // room is the share of the time for reading: the rest goes to drains, and pauses between cycles.
