@@ -20,35 +20,45 @@ func StartSpanner(t testing.TB) (address string) {
 		t.Logf("Spanner: the emulator at SPANNER_EMULATOR_HOST=%s", address)
 		return address
 	}
-	binary := findSpanner()
+	binary := FindSpanner()
 	if binary == "" {
 		t.Skip("Spanner: neither SPANNER_EMULATOR_HOST nor gcloud's cloud_spanner_emulator on this machine")
 	}
+	address, stop, err := LaunchSpanner(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	t.Logf("Spanner: %s at %s", binary, address)
+	return address
+}
+
+// LaunchSpanner runs the emulator at path on a free loopback port until stop is called.
+func LaunchSpanner(path string) (address string, stop func(), err error) {
 	for range 5 { // another process may take the port first
 		address = fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(ports))
 		if listens(address) {
 			continue
 		}
-		cmd := exec.Command(binary, "--host_port", address)
+		cmd := exec.Command(path, "--host_port", address)
 		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+			return "", nil, err
 		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			_ = cmd.Wait()
 		}()
-		t.Cleanup(func() {
+		stop = func() {
 			_ = cmd.Process.Kill()
 			<-ended
-		})
-		if awaitSpanner(address, ended) {
-			t.Logf("Spanner: %s at %s", binary, address)
-			return address
 		}
+		if awaitSpanner(address, ended) {
+			return address, stop, nil
+		}
+		stop()
 	}
-	t.Fatalf("Spanner: %s does not start", binary)
-	return ""
+	return "", nil, fmt.Errorf("%s does not start", path)
 }
 
 // Ports of emulators: no outgoing connection takes one meanwhile, as systems draw theirs from
@@ -85,9 +95,10 @@ func listens(address string) bool {
 	return c.Close() == nil
 }
 
-// findSpanner looks below the root of gcloud's SDK for the emulator proper. gateway_main, beside
-// it, starts it too, to add REST, and leaves it running when it is ended itself.
-func findSpanner() string {
+// FindSpanner looks below the root of gcloud's SDK for the emulator proper, and returns "" if there
+// is none. gateway_main, beside it, starts it too, to add REST, and leaves it running when it is
+// ended itself.
+func FindSpanner() string {
 	for _, root := range SDKRoots(os.Getenv) {
 		dir := filepath.Join(root, "bin", "cloud_spanner_emulator")
 		if _, err := exec.LookPath(filepath.Join(dir, "gateway_main")); err != nil {

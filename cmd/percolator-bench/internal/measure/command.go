@@ -3,6 +3,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -89,6 +90,7 @@ func benchmarks() []description {
 		{benchmark: &pagesBenchmark{Collapse: index.Collapse}, name: "pages", emulator: true},
 		{benchmark: new(scaleBenchmark), name: "scale", emulator: true, journal: true, repeat: 3},
 		{benchmark: new(oracleBenchmark), name: "tso", repeat: 3},
+		{benchmark: new(ycsbBenchmark), name: "ycsb", emulator: true, repeat: 5},
 	}
 }
 
@@ -150,6 +152,9 @@ func newCommand(d description) *cobra.Command {
 	var quick bool
 	f.one(&output, "output", "o", []string{"table", "json"}, "table or json")
 	f.set.StringVar(&plots, "plot", "", "directory to write charts to, as SVG and PNG")
+	f.set.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(map[string]string{"quick": "short", "runs": "repeat"}[name], name))
+	})
 	f.set.BoolVar(&quick, "short", false, "a look in some seconds: small values, where flags do not say otherwise")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.apply(quick); err != nil {

@@ -176,5 +176,6 @@ func parts() map[string]part {
 		"observers-writer": setUp(observersWriter),
 		"tso-load":         setUp(oracleLoad),
 		"tso-server":       setUp(oracleServer),
+		"ycsb-client":      setUp(ycsbPart),
 	}
 }
