@@ -67,7 +67,7 @@ const (
 	early
 	// fenced: a row is in a table into which an import is unfinished, and is left to it.
 	fenced
-	// unread: a row could not be read.
+	// unread: a row could not be read, or a lock in it not be decoded.
 	unread
 	// locked: a row held a lock that it leads to.
 	locked
