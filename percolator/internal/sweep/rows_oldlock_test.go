@@ -13,8 +13,8 @@ import (
 )
 
 // A sweep that builds the journal cannot resolve a lock in time whose transaction has no entry. The
-// entry that the sweep has written for the row is not settled before the lock is gone: the watermark
-// is not published beside it, and the record on its primary stays till then (J12).
+// entry that the sweep has written for the row is not settled before the lock is gone: no watermark
+// is published beside it, and the record on its primary stays till then (J12).
 func TestOldLockIsGoneBeforeTheWatermark(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, testOldLockIsGoneBeforeTheWatermark)
