@@ -124,8 +124,8 @@ func (c *Collector) Run(ctx context.Context) error { return c.c.Run(ctx) }
 
 // Collect runs one cycle now. It takes at least the drain, 80 s with the default Timing, unless
 // there is nothing new to collect. If another collector holds the lease, Collect takes part in its
-// cycle instead, and returns without an error what it has done itself: Phase is CollectionResolve
-// or CollectionErase then, and Holder the other collector.
+// cycle instead, and returns without an error what it has done itself: Phase is CollectionErase
+// then, or CollectionResolve if it has only resolved locks, and Holder the other collector.
 //
 // Errors: ErrLeased if another collector holds the lease and nothing is left for this one to do;
 // ErrLocked if a transaction older than the retention is still alive; ErrConflict if holds were

@@ -260,10 +260,10 @@ func (o *Owner) check(w *Append) {
 	}
 }
 
-// hasLocks reports whether locks of an entry may be left.
+// hasLocks reports whether locks that an entry leads to may be left.
 func (w *Append) hasLocks() bool {
 	phaseTwoDone := w.state == entryCommitted && w.unfinished <= 0
-	return w.entry.Primary != (model.Cell{}) && !phaseTwoDone && !w.unlocked
+	return !phaseTwoDone && !w.unlocked
 }
 
 // settle notes that an entry is settled, in every row that holds it. The caller holds o.mu.

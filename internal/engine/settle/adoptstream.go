@@ -200,7 +200,7 @@ func leftOf(entries []model.JournalEntry, results []Result) (left []model.Journa
 	found.Unlocked = true
 	for i, r := range results {
 		if !r.Settled {
-			found.Unlocked = found.Unlocked && (r.Unlocked || entries[i].Primary == (model.Cell{}))
+			found.Unlocked = found.Unlocked && r.Unlocked
 			left = append(left, entries[i])
 			found.Backlog = found.With(r.Backlog)
 			found.Progress = found.Progress || r.Progress

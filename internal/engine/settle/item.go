@@ -67,9 +67,9 @@ const (
 	early
 	// fenced: a row is in a table into which an import is unfinished, and is left to it.
 	fenced
-	// unread: a row could not be read.
+	// unread: a row could not be read, or a lock in it not be decoded.
 	unread
-	// locked: a row held a lock of it.
+	// locked: a row held a lock that it leads to.
 	locked
 	// notified: a row holds a notification of it.
 	notified
@@ -90,6 +90,16 @@ func (c *check) decided(bound tso.Timestamp, quiet bool) {
 	if !quiet {
 		c.state = early
 	}
+}
+
+// leadsTo reports whether a lock in one of its rows keeps the entry: a lock of its transaction. An
+// entry without one (J2) may be all that leads to the older locks of rows that it notifies weakly,
+// as that of a sweep.
+func (c *check) leadsTo(l model.Lock, weak bool) bool {
+	if c.Primary == (model.Cell{}) {
+		return weak && l.StartTS < c.StartTS
+	}
+	return l.StartTS == c.StartTS
 }
 
 // leave notes why the entry of a decided transaction is not settled.

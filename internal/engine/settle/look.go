@@ -253,7 +253,7 @@ func (l *Looker) Status(ctx context.Context, it *Item, now tso.Timestamp) (locks
 	}
 }
 
-// resolveAll resolves the locks of the entries that their rows hold.
+// resolveAll resolves the locks that entries lead to.
 func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[layout.RowID]model.Pending) (failed error) {
 	type held struct {
 		model.Lock
@@ -263,7 +263,7 @@ func (l *Looker) resolveAll(ctx context.Context, checks []*check, rows map[layou
 	for _, c := range checks {
 		for i := 0; c.state != undecided && i < len(c.Rows); i++ {
 			for _, lock := range rows[layout.RowID{Table: c.Rows[i].Table, Key: c.Rows[i].Key}].Locks {
-				if lock.StartTS == c.StartTS {
+				if c.leadsTo(lock, c.Rows[i].Weak) {
 					c.leave(locked)
 					all = append(all, held{lock, c})
 				}

@@ -92,7 +92,11 @@ func (r *reading) chunk(ctx context.Context, c chunk) error {
 		r.Store.Count.Undecodable.Add(int64(len(p.Corrupt)))
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.rows[layout.RowID{Table: c.table, Key: row.Key}] = p
+		id := layout.RowID{Table: c.table, Key: row.Key}
+		r.rows[id] = p
+		if len(p.Locks) < len(row.Of(layout.LockFamily)) {
+			r.unread[id] = true // one cannot be decoded
+		}
 		return true
 	})
 }

@@ -32,7 +32,7 @@ func (s *collecting) begin(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	before := s.state
-	s.state.Unjournaled, s.state.Offered = 0, false
+	s.state.Unjournaled = 0
 	if m, _ := s.e.Meta.Snapshot(); m.Schema.DisableJournal {
 		s.state.Unjournaled = m.Version
 	}

@@ -116,9 +116,10 @@ func (g *Collector) Run(ctx context.Context) error {
 // what it did. It takes at least the drain, 80 s with the default Timing, unless there is nothing
 // new to collect.
 //
-// Where work and garbage are found by the journal, collectors share the work: beside another one's
-// cycle Collect takes part, as long as there is anything to take, and returns what it did itself,
-// in CollectionResolve or CollectionErase and with the other's name as the holder.
+// Where work and garbage are found by the journal, collectors share the resolution of locks and the
+// erasing: beside another one's cycle Collect takes part in them, as long as there is anything to
+// take, and returns what it did itself, with the other's name as the holder, in CollectionErase, or
+// in CollectionResolve if it has not seen the watermark published.
 //
 // Errors: ErrLeased if another collector has the lease and nothing to share; ErrLocked if a
 // transaction older than the retention is still alive; ErrConflict if holds are taken too often to
@@ -140,7 +141,8 @@ func (g *Collector) Collect(ctx context.Context) (model.Collection, error) {
 // ended counts a cycle, unless it is another collector's.
 func (g *Collector) ended(col model.Collection, err error) {
 	switch {
-	case errors.Is(err, model.ErrLeased), err == nil && col.Phase != model.CollectionDone && col.Phase != "":
+	case errors.Is(err, model.ErrLeased):
+	case err == nil && (col.Phase == model.CollectionResolve || col.Phase == model.CollectionErase):
 	case err == nil:
 		g.e.Store.Count.Cycles.Add(1)
 	default:

@@ -60,12 +60,13 @@ func ResolveLocksOf(ctx context.Context, e *engine.Engine, tables []string, upTo
 	return nil
 }
 
-// ofPrimaries is the rows of a stream with those entries only whose primary is in r.primaries.
+// ofPrimaries is the rows of a stream with those entries only whose primary is in r.primaries, or
+// that have none: they may lead to any lock (J2).
 func (r *resolving) ofPrimaries(rows []journal.StreamRow) (out []journal.StreamRow) {
 	for _, row := range rows {
 		kept := journal.StreamRow{Seq: row.Seq}
 		for _, e := range row.Entries {
-			if r.primaries[e.Primary.Table] {
+			if r.primaries[e.Primary.Table] || e.Primary == (model.Cell{}) {
 				kept.Entries = append(kept.Entries, e)
 			}
 		}

@@ -85,10 +85,12 @@ func (s *collecting) keep(ctx context.Context) error {
 }
 
 // enter begins a phase; shares, if not nil, take the place of those before. A phase that was not
-// stored has not started: what gives the lease up would otherwise store it without its shares.
+// stored has not started, nor were its shares offered: what gives the lease up would otherwise
+// store it without them.
 func (s *collecting) enter(ctx context.Context, p model.CollectionPhase, shares map[string][]byte) error {
 	before := s.state
 	s.state.Phase, s.state.Table, s.state.Row, s.state.Page, s.state.Tables = p, "", "", "", nil
+	s.state.Offered = p == model.CollectionResolve && shares != nil
 	err := s.lease.Save(ctx, func(mut *store.Mutation) { putShares(mut, shares) })
 	if err != nil {
 		s.state = before

@@ -57,7 +57,6 @@ func (s *collecting) offer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.state.Offered = true
 	return s.enter(ctx, model.CollectionResolve, shares)
 }
 
