@@ -169,7 +169,7 @@ func (h *history) sent(entries ...*Append) *truth {
 	id, r := h.stream(), &truth{looked: time.Now()}
 	var parts []*part
 	for _, w := range entries {
-		r.entries = append(r.entries, &entryTruth{Append: w, unlocked: w.entry.Primary == (model.Cell{})})
+		r.entries = append(r.entries, &entryTruth{Append: w})
 		for range 1 + h.IntN(2) { // parts of one entry may share a row
 			parts = append(parts, &part{entry: w.entry, of: w})
 		}
@@ -336,7 +336,7 @@ func (h *history) learn(at place) {
 	r := h.rows[at]
 	r.entries = nil
 	for _, w := range row.open {
-		r.entries = append(r.entries, &entryTruth{Append: w, unlocked: w.unlocked || w.entry.Primary == (model.Cell{})})
+		r.entries = append(r.entries, &entryTruth{Append: w, unlocked: w.unlocked})
 	}
 }
 
