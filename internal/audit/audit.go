@@ -137,7 +137,7 @@ func (a *auditor) bounds(row layout.Row) {
 	}
 }
 
-// shares checks that what is left to erase of a cycle belongs to one that erases.
+// shares checks that shares belong to a cycle that resolves or erases (J10, J12).
 func (a *auditor) shares(row layout.Row) {
 	var cycle struct {
 		Phase     string
@@ -150,8 +150,8 @@ func (a *auditor) shares(row layout.Row) {
 		}
 	}
 	for _, it := range row.Of("meta") {
-		if strings.HasPrefix(it.Column, "share-") && cycle.Phase != "erase" {
-			a.find(model.RuleGarbage, model.MetaTable, row.Key, it.Column, "a share of a cycle that does not erase, but is in phase %q of safepoint %d", cycle.Phase, cycle.Safepoint)
+		if strings.HasPrefix(it.Column, "share-") && cycle.Phase != "resolve" && cycle.Phase != "erase" {
+			a.find(model.RuleGarbage, model.MetaTable, row.Key, it.Column, "a share of a cycle that neither resolves nor erases, but is in phase %q of safepoint %d", cycle.Phase, cycle.Safepoint)
 		}
 	}
 }
