@@ -6,6 +6,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 )
@@ -32,8 +33,12 @@ func TestRefreshTellsTheStoredSchema(t *testing.T) {
 	}
 	tables := func() int {
 		t.Helper()
-		m, err := c.Engine().Meta.Refresh(ctx)
-		fixture.Must(t, err)
+		var m meta.State
+		fixture.Eventually(t, "the schema is read, or confirmed by a second look", func() (done bool) {
+			var err error
+			m, err = c.Engine().Meta.Refresh(ctx)
+			return err == nil
+		})
 		fresh, err := env.NewClient().Engine().Meta.Refresh(ctx)
 		fixture.Must(t, err)
 		if !reflect.DeepEqual(m.Schema, fresh.Schema) {
