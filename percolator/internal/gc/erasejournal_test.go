@@ -8,6 +8,7 @@ import (
 
 	"cloud.google.com/go/bigtable"
 
+	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/internal/testing/fixture"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
@@ -25,12 +26,12 @@ func TestStrayLockIsResolved(t *testing.T) {
 // A lock that cannot be judged keeps its entry and what its cell holds (J7).
 func TestEntryStaysWithItsLock(t *testing.T) {
 	t.Parallel()
-	percolatortest.Bubble(t, func(t *testing.T) { testStrayLock(t, "nonsense", 1) })
+	percolatortest.Bubble(t, func(t *testing.T) { testStrayLock(t, "nowhere", 1) })
 }
 
-// testStrayLock has a lock of a dead transaction written again while the cycle erases, with another
-// value if that is not empty.
-func testStrayLock(t *testing.T, value string, entries int) {
+// testStrayLock has a lock of a dead transaction written again while the cycle erases, with a primary
+// in another table if that is not empty.
+func testStrayLock(t *testing.T, primary string, entries int) {
 	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
 	fixture.CrashAfter(t, env, nil, "r")
@@ -39,12 +40,15 @@ func testStrayLock(t *testing.T, value string, entries int) {
 		t.Fatalf("%v, %v", row, err)
 	}
 	lock := row["lock"][0]
+	record, err := layout.DecodeLock(int64(lock.Timestamp), lock.Value)
+	fixture.Must(t, err)
+	record.Primary.Table = cmp.Or(primary, record.Primary.Table)
 	env.Clock.Advance(fixture.PastRetention)
 	planted := false
 	_, err = fixture.NewCollector(t, env.Client, model.CollectorConfig{Progress: func(col model.Collection) {
 		if col.Phase == model.CollectionErase && !planted {
 			planted = true
-			fixture.Plant(t, ctx, env, "t", "r", "lock", "c", int64(lock.Timestamp), cmp.Or(value, string(lock.Value)))
+			fixture.Plant(t, ctx, env, "t", "r", "lock", "c", int64(lock.Timestamp), string(record.Encode()))
 		}
 	}}).Collect(ctx)
 	fixture.Must(t, err)
