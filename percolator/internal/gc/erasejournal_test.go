@@ -29,8 +29,8 @@ func TestEntryStaysWithItsLock(t *testing.T) {
 	percolatortest.Bubble(t, func(t *testing.T) { testStrayLock(t, "nowhere", 1) })
 }
 
-// testStrayLock has a lock of a dead transaction written again while the cycle erases, with a primary
-// in another table if that is not empty.
+// testStrayLock has a lock of a dead transaction written again while the cycle erases, with its
+// primary in another table if that is not empty.
 func testStrayLock(t *testing.T, primary string, entries int) {
 	env := fixture.NewCollectorEnv(t)
 	ctx := fixture.Context(t)
