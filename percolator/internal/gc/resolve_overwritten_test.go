@@ -13,8 +13,8 @@ import (
 )
 
 // Clients die right after they have committed, and others overwrite what their primaries hold: each
-// record that decides a secondary becomes garbage. Three collectors divide a cycle, and die at random
-// requests: the secondaries are rolled forward all the same (J12).
+// record that decides a secondary becomes garbage. Three collectors divide a cycle, and die at
+// random requests: the secondaries are rolled forward all the same (J12).
 func TestSecondariesOutliveThePrimariesRecords(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(fixture.Of(12, 3)) {
