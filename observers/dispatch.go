@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
@@ -31,6 +32,8 @@ func (w *Worker) dispatch(n model.Notification) (taken bool) {
 		w.counters.dispatched.Add(1)
 	case full, crowded:
 		w.counters.dropped.Add(1)
+		return false
+	case parked: // it was retried: the hint leads a worker, also this one, to look
 		return false
 	case refused, foreign:
 		return false
@@ -61,6 +64,8 @@ const (
 	// hintsFirst is the age up to which a hint is of the notification's writer, and not of one who
 	// has looked again.
 	hintsFirst = 4 * time.Second
+
+	lookTimeout = 5 * time.Second // at a parked cell that another process hints at
 )
 
 // listen takes the notifications of some columns that the oracle passes on from other processes'
@@ -118,15 +123,39 @@ func (w *Worker) hear(ctx context.Context, q dispatch.Question) bool {
 	for _, s := range heard.HandedOver {
 		w.received(s)
 	}
+	var looks sync.WaitGroup
 	for _, n := range heard.Notified {
+		v := foreign
 		switch {
 		case q.Worker != "": // two that see different owners do not pass it to and fro
-			w.hinted(n, fromSearch)
+			v = w.hinted(n, fromSearch)
 		case w.overdue(n) || !w.pass(n):
-			w.hinted(n, w.hintedBy(n))
+			v = w.hinted(n, w.hintedBy(n))
+		}
+		if v == parked {
+			looks.Go(func() { w.lookAtParked(ctx, n) })
 		}
 	}
+	looks.Wait()
 	return true
+}
+
+// lookAtParked looks at a cell that this worker remembers as parked and another process hints at:
+// somebody may have retried it. Looks that are made at the same time share a request.
+func (w *Worker) lookAtParked(ctx context.Context, hinted model.Notification) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	asOf := w.queue.asOf()
+	row, err := w.engine.Reads.PendingOf(ctx, hinted.Cell)
+	if err != nil {
+		w.log.Debug("observers: the worker could not look at a parked cell that another process hints at", "table", hinted.Cell.Table, "row", hinted.Cell.Row, "err", err)
+		return // the journal leads to it
+	}
+	for _, n := range row.Notified {
+		if n.Cell == hinted.Cell {
+			w.enqueueFound(ctx, n, &storedStates{asOf, w.statesOf(row)[n.Cell.Column]}, fromSearch)
+		}
+	}
 }
 
 // heard are the columns of which this worker takes hints.
@@ -148,10 +177,12 @@ func (w *Worker) hearable(columns []percolator.Cell) []percolator.Cell {
 
 // hinted queues what another process has notified. If it does not fit, it is found later. It
 // counts as found: because of a look or a scan, another worker may handle it as well.
-func (w *Worker) hinted(n model.Notification, from source) {
-	if v, _ := w.enqueue(n, arrival{from: from}); v == accepted || v == joined {
+func (w *Worker) hinted(n model.Notification, from source) verdict {
+	v, _ := w.enqueue(n, arrival{from: from})
+	if v == accepted || v == joined {
 		w.counters.hinted.Add(1)
 	}
+	return v
 }
 
 // hintedBy is the source of a hint. One that comes of a look is contested while another worker may

@@ -1,6 +1,7 @@
 package observers
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -78,6 +79,9 @@ func (m *memory) next() uint64 {
 // may have retried it.
 func (q *queue) update(e *entry, stored *storedStates) verdict {
 	if stored == nil {
+		if slices.ContainsFunc(e.tasks, func(t task) bool { return t.ran < e.newest && t.parked >= e.newest }) {
+			return parked // as far as the queue knows
+		}
 		return known
 	}
 	now := time.Now()

@@ -85,8 +85,9 @@ func (p Parked) observerState() model.ObserverState {
 	return model.ObserverState{Cell: p.Cell, Observer: p.Observer, Through: p.Through, Attempts: p.Attempts, Reason: p.Reason, Since: p.Since}
 }
 
-// Retry lets the observer run again on any worker, with as many attempts as for a new change, once
-// the journal, or a scan without one, leads to the cell. The observer sees the newest value.
+// Retry lets the observer run again on any worker, with as many attempts as for a new change: at
+// once where clients hint (Config.DisableHints), or else when the journal or a scan leads to the
+// cell. The observer sees the newest value.
 // Retrying what is not parked is harmless. If a worker's request to park the cell arrives late, the
 // cell is parked and listed once more. Errors are the store's and the context's.
 func Retry(ctx context.Context, c *percolator.Client, p Parked) error {
