@@ -26,6 +26,10 @@ type Collection struct {
 	Postponed  int64 // cells left to the next cycle: an old lock, or a deletion not yet observed
 	Corrupt    int64 // cells that cannot be decoded, left as they are
 	Dispatched int64 // notifications below the safepoint that the journal missed
+	// Rows in which garbage was removed without reading them, because a client had told what it
+	// overwrote; Versions does not count that. Of these rows one in 128 is read and compared:
+	// Contradicted are those that are otherwise than was told, none unless the protocol is broken.
+	Unread, Contradicted int64
 }
 
 // CollectionPhase is a step of a cycle.

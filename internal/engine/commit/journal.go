@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
@@ -14,9 +15,34 @@ import (
 func (cm *commit) journal(ctx context.Context) (err error) {
 	if !cm.schema.Schema.DisableJournal {
 		cm.appended = time.Now()
-		cm.entry, err = cm.c.Journal.Append(ctx, cm.journaled())
+		if cm.entry, err = cm.c.Journal.Append(ctx, cm.journaled()); len(cm.weak) == 0 {
+			cm.entry.Overwrites(cm.overwrites)
+		}
 	}
 	return err
+}
+
+// overwrites is the rows that need not be read to erase what the transaction, once it has committed,
+// has made garbage (J13). The primary's row comes first, as in the entry.
+func (cm *commit) overwrites() (rows []journal.CommittedRow) {
+	for i, rw := range cm.rows {
+		if slices.ContainsFunc(rw.writes, (*Write).leadsCollector) {
+			continue
+		}
+		r := journal.CommittedRow{Place: i, Cells: make([]journal.CommittedCell, len(rw.writes))}
+		for j, w := range rw.writes {
+			_, _, ack := layout.Acknowledged(w.Cell.Column)
+			r.Cells[j] = journal.CommittedCell{Column: w.Cell.Column, Locked: w.Kind == layout.KindLock && !ack}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// leadsCollector reports whether the collector has to read the row for this write: it becomes
+// garbage itself, by itself or with what an observer has yet to see.
+func (w *Write) leadsCollector() bool {
+	return w.observed || w.ofDeletion || w.Kind == layout.KindDelete || w.Life != layout.Lifetime{}
 }
 
 // journaled names every row that the transaction writes or notifies.

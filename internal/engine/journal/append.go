@@ -50,9 +50,10 @@ const (
 )
 
 const (
-	batchColumn   = "batch"
-	sessionColumn = "session"
-	lowColumn     = "low"
+	batchColumn     = "batch"
+	sessionColumn   = "session"
+	lowColumn       = "low"
+	committedColumn = "committed"
 )
 
 // Appender appends the entries of one client (J1, J3). It is safe for concurrent use.
@@ -329,8 +330,11 @@ func (a *Appender) rename(s *stream) {
 // row appends a batch.
 func (a *Appender) row(s *stream, batch []*part) error {
 	entries := ordered.Map(batch, func(p *part) *model.JournalEntry { return p.entry })
-	mut := store.NewMutation(1)
+	mut := store.NewMutation(2)
 	mut.Put(layout.JournalFamily, batchColumn, store.MetaTimestamp, encodeBatch(entries))
+	if told := a.Own.takeCommitted(s.id); told != nil {
+		mut.Put(layout.JournalFamily, committedColumn, store.MetaTimestamp, told)
+	}
 	err := a.request(s, batch, s.next, mut)
 	if err != nil {
 		a.store.Count.AppendsFailed.Add(1)

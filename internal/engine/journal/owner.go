@@ -55,14 +55,15 @@ type waiting struct {
 // ownEntry is what the owner knows of an entry. Owner.mu guards it.
 type ownEntry struct {
 	state      entryState
-	in         []*OwnRow     // remembered rows that hold it, of which the first looks; none once it is settled
-	commitTS   tso.Timestamp // 0: it has not committed
-	unfinished int           // rows that are left to phase two, which is in flight
-	cells      []model.Cell  // that carry its notifications, as far as phase two has written them
-	copied     int           // how often the entry was appended before
-	unlocked   bool          // a look has found that it is decided, and that no lock of it is left
-	found      Backlog       // by the last look
-	marks      gaugeMarks    // while a row holds it
+	in         []*OwnRow             // remembered rows that hold it, of which the first looks; none once it is settled
+	commitTS   tso.Timestamp         // 0: it has not committed
+	unfinished int                   // rows that are left to phase two, which is in flight
+	cells      []model.Cell          // that carry its notifications, as far as phase two has written them
+	copied     int                   // how often the entry was appended before
+	overwrites func() []CommittedRow // to be told; nil: nothing
+	unlocked   bool                  // a look has found that it is decided, and that no lock of it is left
+	found      Backlog               // by the last look
+	marks      gaugeMarks            // while a row holds it
 }
 
 // entryState is what has become of an entry's transaction.
@@ -255,7 +256,11 @@ func (o *Owner) endWaiting(c model.Cell, over func(*waiting) bool) {
 
 // check settles a transaction that nothing is left of. The caller holds o.mu.
 func (o *Owner) check(w *Append) {
-	if w.state == entryCommitted && w.unfinished <= 0 && len(w.cells) == 0 {
+	if w.state != entryCommitted || w.unfinished > 0 {
+		return
+	}
+	o.tell(w)
+	if len(w.cells) == 0 {
 		o.settle(w)
 	}
 }

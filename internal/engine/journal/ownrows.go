@@ -5,15 +5,16 @@ import "time"
 // ownStream is a stream that this client has appended to, with its unsettled rows. What is settled
 // leaves at once.
 type ownStream struct {
-	id     StreamID
-	rows   map[uint64]*OwnRow // the remembered ones, by their numbers
-	order  earliest           // of the same
-	unread unread
-	next   uint64    // above every acknowledged row
-	low    uint64    // as it was written last; 0: that may not have arrived
-	open   Open      // rows that count as settled, and may have left locks
-	asked  time.Time // for the first row of the stream
-	ended  bool      // nothing will be appended to it
+	id        StreamID
+	rows      map[uint64]*OwnRow // the remembered ones, by their numbers
+	order     earliest           // of the same
+	unread    unread
+	next      uint64         // above every acknowledged row
+	low       uint64         // as it was written last; 0: that may not have arrived
+	open      Open           // rows that count as settled, and may have left locks
+	asked     time.Time      // for the first row of the stream
+	committed committedBatch // to be told with its next row
+	ended     bool           // nothing will be appended to it
 }
 
 // OwnRow is a row of an own stream that was not settled when it was acknowledged, and whose

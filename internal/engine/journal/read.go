@@ -20,7 +20,11 @@ import (
 type StreamRow struct {
 	Seq     uint64
 	Entries []model.JournalEntry
+	told    []byte // of earlier transactions of the stream; nil: nothing
 }
+
+// Committed is the transactions that the row tells of.
+func (r StreamRow) Committed() []Committed { return decodeCommitted(r.told) }
 
 // Stream is the header of a stream.
 type Stream struct {
@@ -129,8 +133,15 @@ func decodeRow(row layout.Row) (StreamRow, error) {
 	if !ok {
 		return StreamRow{}, foreign(row.Key)
 	}
-	entries, err := batchOf(row)
-	return StreamRow{seq, entries}, err
+	r := StreamRow{Seq: seq}
+	for _, it := range row.Of(layout.JournalFamily) {
+		if it.Column == committedColumn {
+			r.told = it.Value
+		}
+	}
+	var err error
+	r.Entries, err = batchOf(row)
+	return r, err
 }
 
 // Streams reads the headers of all streams. ErrCorrupt: one cannot be decoded, and the list has the

@@ -23,6 +23,7 @@ type Counters struct {
 	Prefetched, PrefetchUsed             atomic.Int64
 	HintsLeft, HintsLost, HintsTaken     atomic.Int64
 	Cycles, CyclesFailed, Collected      atomic.Int64
+	RowsUnread, RowsContradicted         atomic.Int64 // by collection
 
 	Appends, AppendsFailed, Hedges atomic.Int64 // rows of the journal
 	Looks, RowsLooked              atomic.Int64 // at what entries name

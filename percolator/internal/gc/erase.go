@@ -39,7 +39,7 @@ func (e *erased) leave(row string, n int64) {
 
 // tally is what erasing did, as it is stored (Collection).
 type tally struct {
-	Rows, Versions, Tombstones, Expired, Postponed, Corrupt, Dispatched int64 `json:",omitempty"`
+	Rows, Versions, Tombstones, Expired, Postponed, Corrupt, Dispatched, Unread, Contradicted int64 `json:",omitempty"`
 }
 
 func (e *erased) tally(rows int) tally {
@@ -54,20 +54,22 @@ func (t *tally) add(o tally) {
 	t.Postponed += o.Postponed
 	t.Corrupt += o.Corrupt
 	t.Dispatched += o.Dispatched
+	t.Unread += o.Unread
+	t.Contradicted += o.Contradicted
 }
 
 // less is what was done since.
 func (t tally) less(before tally) tally {
-	return tally{t.Rows - before.Rows, t.Versions - before.Versions, t.Tombstones - before.Tombstones, t.Expired - before.Expired, t.Postponed - before.Postponed, t.Corrupt - before.Corrupt, t.Dispatched - before.Dispatched}
+	return tally{t.Rows - before.Rows, t.Versions - before.Versions, t.Tombstones - before.Tombstones, t.Expired - before.Expired, t.Postponed - before.Postponed, t.Corrupt - before.Corrupt, t.Dispatched - before.Dispatched, t.Unread - before.Unread, t.Contradicted - before.Contradicted}
 }
 
 func tallyOf(c *model.Collection) tally {
-	return tally{c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched}
+	return tally{c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched, c.Unread, c.Contradicted}
 }
 
 // setTally says what was erased in all.
 func setTally(c *model.Collection, t tally) {
-	c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched = t.Rows, t.Versions, t.Tombstones, t.Expired, t.Postponed, t.Corrupt, t.Dispatched
+	c.Rows, c.Versions, c.Tombstones, c.Expired, c.Postponed, c.Corrupt, c.Dispatched, c.Unread, c.Contradicted = t.Rows, t.Versions, t.Tombstones, t.Expired, t.Postponed, t.Corrupt, t.Dispatched, t.Unread, t.Contradicted
 }
 
 // eraseAll sends erasures, unless a repair is unfinished: what is garbage stays garbage, unless a

@@ -92,7 +92,7 @@ func (x *shareEraser) batch(ctx context.Context, id journal.StreamID, rows []jou
 // needed reports whether an entry has to stay for a later cycle (J7). What its rows held was read
 // in this cycle, after the drain.
 func (x *shareEraser) needed(e model.JournalEntry) bool {
-	return e.StartTS > x.watermark || slices.ContainsFunc(e.Rows, func(r model.JournalName) bool {
-		return x.rows[layout.RowID{Table: r.Table, Key: r.Key}].keeps(e.StartTS, r.Weak)
+	return e.StartTS > x.watermark || x.unread.above(e) || slices.ContainsFunc(e.Rows, func(r model.JournalName) bool {
+		return x.rows[layout.RowID{Table: r.Table, Key: r.Key}].keeps(e.StartTS, r.Weak) // of what was not read: nothing
 	})
 }

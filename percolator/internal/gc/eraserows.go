@@ -22,11 +22,12 @@ type rowEraser struct {
 	asked   tso.Timestamp // of J6, from after the drain
 	catalog *catalog.Catalog
 	rows    findings
+	unread  unread // of the batch
 	did     *tally
 }
 
 func newRowEraser(x *eraser, asked tso.Timestamp, rows findings, did *tally) *rowEraser {
-	return &rowEraser{x, asked, x.e.Meta.Catalog.Load(), rows, did}
+	return &rowEraser{eraser: x, asked: asked, catalog: x.e.Meta.Catalog.Load(), rows: rows, did: did}
 }
 
 // findings is what a collector has read in a cycle: at most rememberedRows before a batch.
@@ -71,7 +72,10 @@ func (x *rowEraser) eraseNamed(ctx context.Context, rows []journal.StreamRow) er
 	if len(x.rows) > rememberedRows {
 		clear(x.rows)
 	}
-	for table, keys := range named(rows, x.watermark, x.catalog, func(id layout.RowID) bool { _, ok := x.rows[id]; return ok }) {
+	if err := x.eraseUnread(ctx, rows); err != nil {
+		return err
+	}
+	for table, keys := range named(rows, x.watermark, x.catalog, x.skips) {
 		for chunk := range store.KeyChunks(keys) {
 			for len(chunk) > 0 {
 				n, err := x.eraseSome(ctx, table, chunk)
@@ -175,6 +179,7 @@ func (x *rowEraser) eraseRows(ctx context.Context, table string, page []layout.R
 	var strays []store.RowMutation
 	for _, row := range page {
 		p := layout.DecodePending(table, row)
+		x.check(layout.RowID{Table: table, Key: row.Key}, layout.DecodeRow(table, row))
 		x.rows[layout.RowID{Table: table, Key: row.Key}] = x.find(table, info, row, p)
 		strays = append(strays, stray(x.e.Meta.Catalog.Load().Tables[table], p, x.watermark)...)
 	}

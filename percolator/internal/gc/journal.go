@@ -8,7 +8,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/journal"
-	"github.com/gopercolator/percolator/internal/engine/layout"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
@@ -78,17 +77,17 @@ func (g *Collector) delay(n int) time.Duration {
 }
 
 // named is the keys, in order, of the rows of each known table that entries up to a timestamp name,
-// but those that done knows.
-func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *catalog.Catalog, done func(layout.RowID) bool) map[string][]string {
+// but those that skips passes over, by their places in an entry.
+func named(rows []journal.StreamRow, upTo tso.Timestamp, catalog *catalog.Catalog, skips func(e model.JournalEntry, place int) bool) map[string][]string {
 	keys := map[string][]string{}
 	for _, row := range rows {
 		for _, e := range row.Entries {
 			if e.StartTS > upTo {
 				continue
 			}
-			for _, r := range e.Rows {
+			for place, r := range e.Rows {
 				// A table that the schema lost is gone with its contents.
-				if _, known := catalog.Tables[r.Table]; known && !done(layout.RowID{Table: r.Table, Key: r.Key}) {
+				if _, known := catalog.Tables[r.Table]; known && !skips(e, place) {
 					keys[r.Table] = append(keys[r.Table], r.Key)
 				}
 			}

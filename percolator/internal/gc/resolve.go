@@ -231,7 +231,9 @@ func (r *resolving) take(rows []journal.StreamRow) map[string][]string {
 	if r.primaries != nil {
 		rows = r.ofPrimaries(rows)
 	}
-	keys := named(rows, r.safepoint, r.e.Meta.Catalog.Load(), func(id layout.RowID) bool { return r.seen[id] })
+	keys := named(rows, r.safepoint, r.e.Meta.Catalog.Load(), func(e model.JournalEntry, place int) bool {
+		return r.seen[layout.RowID{Table: e.Rows[place].Table, Key: e.Rows[place].Key}]
+	})
 	for table, keys := range keys {
 		for _, key := range keys {
 			r.seen[layout.RowID{Table: table, Key: key}] = true

@@ -92,8 +92,8 @@ func testResolutionReadsWhatIsOpen(t *testing.T) {
 	if c.resolving > 2*clients*changes/50 {
 		t.Errorf("%d rows were read before the watermark was published, for %d changes", c.resolving, 2*clients*changes)
 	}
-	if c.erasing != 2*clients*rows {
-		t.Errorf("%d rows were read after it, and %d changed", c.erasing, 2*clients*rows)
+	if c.erasing > changes*2*clients*3/10 || c.erasing+int(c.Unread) < 2*clients*rows {
+		t.Errorf("%d rows were read after it, and in %d was erased without reading them; %d changed", c.erasing, c.Unread, 2*clients*rows)
 	}
 	if c.journalReads == 0 || c.Versions == 0 {
 		t.Errorf("collected %+v after %d requests to the journal", c.Collection, c.journalReads)

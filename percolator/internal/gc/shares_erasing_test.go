@@ -117,7 +117,7 @@ func shareErasing(t *testing.T, n int) []int {
 		left.Versions -= d.Versions
 		left.Rows -= d.Rows
 	}
-	if col.Versions != 2*clients*rows || col.Rows < clients*rows || left.Versions <= 0 || left.Rows <= 0 {
+	if col.Versions != 2*col.Rows || col.Rows+col.Unread < clients*rows || left.Versions <= 0 || left.Rows <= 0 {
 		t.Errorf("collected %+v, of that the others %+v", col, did)
 	}
 	fixture.WantCells(t, ctx, env, "in the end", clients*rows, 0, clients*rows, 0)
@@ -187,9 +187,10 @@ func divideCycle(t *testing.T, n int) time.Duration {
 	took := time.Since(started)
 	fixture.Must(t, err)
 	helping.Wait()
-	if col.Versions != 2*clients*rows {
+	if col.Rows+col.Unread != clients*rows {
 		t.Errorf("collected %+v", col)
 	}
+	env.Audit(t, fixture.Collected)
 	fixture.WantEntries(t, ctx, env, "in the end", 0)
 	return took
 }
@@ -329,7 +330,7 @@ func testCollectionCostsTheChange(t *testing.T) {
 	}
 }
 
-// costOfCollection is how many rows, and in how many requests, a cycle reads after some of the rows
+// costOfCollection is in how many rows, and by how many requests, a cycle erases after some of the rows
 // have changed.
 func costOfCollection(t *testing.T, clean, changed int) (read, requests int) {
 	t.Helper()
@@ -339,9 +340,11 @@ func costOfCollection(t *testing.T, clean, changed int) (read, requests int) {
 	fixture.Fill(t, ctx, env, "t", changed)
 	env.Clock.Advance(fixture.PastRetention)
 	by := env.NewClient(fixture.ShortRetention)
-	if col := fixture.Collect(t, ctx, by); col.Rows != int64(changed) || col.Versions != 2*int64(changed) {
+	col := fixture.Collect(t, ctx, by)
+	if col.Rows+col.Unread != int64(changed) || col.Versions != 2*col.Rows {
 		t.Errorf("among %d rows: collected %+v", clean, col)
 	}
+	read = int(col.Unread)
 	for _, r := range env.FaultsOf(by).Requests() {
 		if r.Table == "t" && r.Method == percolatortest.ReadRows {
 			read += r.Rows

@@ -51,6 +51,9 @@ type cycleJSON struct {
 	Postponed  int64                 `json:"postponed"`
 	Corrupt    int64                 `json:"corrupt"`
 	Dispatched int64                 `json:"dispatched"` // that the journal missed
+	Unread     int64                 `json:"unread"`     // rows erased in without reading them
+	// Rows that contradict what clients told.
+	Contradicted int64 `json:"contradicted"`
 }
 
 // noCycle is the phase of a cycle if there never was one.
