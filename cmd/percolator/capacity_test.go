@@ -32,7 +32,11 @@ func TestCapacitySession(t *testing.T) {
 	s.run(cli.ExitOK, "capacity", "--set", small, "-o", "json")
 	s.run(cli.ExitOK, "capacity", "--file", file("workload.yaml", "rows: 1e9\nretention: 24h\n"), "--set", "changes=1e3",
 		"--inputs", file("inputs.yaml", "nodePrice: {value: 0.5, unit: USD/h a node, source: our contract, read: 2026-11-01}\n"))
+	s.run(cli.ExitOK, "capacity", "--set", small, "--against", "plain,spanner,dynamodb", "--times", "1,100")
+	s.run(cli.ExitOK, "capacity", "--set", small+",rowsPerTransaction=101,spannerPrice=0.12", "--against", "dynamodb", "--request-ms", "2.5", "-o", "json")
 	s.run(cli.ExitUsage, "capacity")
+	s.run(cli.ExitUsage, "capacity", "--set", small, "--against", "dynamo")
+	s.run(cli.ExitUsage, "capacity", "--set", "rows=0", "--against", "plain")
 	s.run(cli.ExitUsage, "capacity", "--set", "rows=1e6,speed=3")
 	s.run(cli.ExitUsage, "capacity", "--set", "rows")
 	s.run(cli.ExitUsage, "capacity", "--set", "readRows=fast")

@@ -81,6 +81,9 @@ func (in Inputs) get(name string) float64 {
 	return math.NaN()
 }
 
+// size is how many rows of the speeds a row of the workload counts as.
+func (in Inputs) size(w Workload) float64 { return max(1, w.RowBytes/in.get("speedBytes")) }
+
 // complete reports which values are missing that are no prices.
 func (in Inputs) complete() error {
 	var missing []error

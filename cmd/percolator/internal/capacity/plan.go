@@ -38,6 +38,16 @@ type Limits struct {
 	All        []Limit `json:"all"`
 }
 
+// Beyond are those that are exceeded.
+func (l Limits) Beyond() (beyond []Limit) {
+	for _, one := range l.All {
+		if one.Used > 1 {
+			beyond = append(beyond, one)
+		}
+	}
+	return beyond
+}
+
 // Limit is one of them.
 type Limit struct {
 	Name string  `json:"name"`
@@ -123,10 +133,9 @@ func NewPlan(w Workload, in Inputs) (*Plan, error) {
 	}
 	p.limits(in)
 	r := p.Requests
-	rows := w.Changes * (1 + w.Observers*w.ObserverWrites) // that get values
 	p.Programs = Programs{
 		Processors: r.Transactions*in.get("firstRow") + r.RowsMutated*in.get("nextRow") + r.RowsRead*in.get("readRow"),
-		Network:    (rows+r.RowsRead)*w.RowBytes + (r.CheckAndMutateRow+r.RowsMutated+r.RowsRead)*in.get("requestBytes"),
+		Network:    (w.valued()+r.RowsRead)*w.RowBytes + (r.CheckAndMutateRow+r.RowsMutated+r.RowsRead)*in.get("requestBytes"),
 	}
 	p.price(in)
 	return p, nil
@@ -144,8 +153,10 @@ func (p *Plan) size(in Inputs) bool {
 func (p *Plan) needs(in Inputs, n int) float64 {
 	p.store(in, float64(n))
 	r, w := 1/in.get("readRows"), 1/in.get("writeRows")
-	read := p.Requests.RowsRead + p.Passes.RowsByJournal
-	written := p.Requests.RowsMutated + p.Requests.JournalRows + p.Passes.RowsCollected + p.Passes.JournalErased
+	// Only where values travel does a larger row count as several.
+	larger := in.size(p.Workload) - 1
+	read := p.Requests.RowsRead*(1+larger) + p.Passes.RowsByJournal
+	written := p.Requests.RowsMutated + p.Requests.JournalRows + p.Passes.RowsCollected + p.Passes.JournalErased + p.Workload.valued()*larger
 	p.Nodes = Nodes{
 		Needed: float64(n), DecidedBy: "requests",
 		ForRequests: (read*r + p.Requests.CheckAndMutateRow*(r+w) + written*w) / in.get("cpuShare"),
@@ -169,7 +180,7 @@ func (p *Plan) store(in Inputs, nodes float64) {
 	row := w.RowBytes + w.Columns*(2*cell+recordBytes)
 	ack, lock := cell+recordBytes, cell+w.KeyBytes+in.get("lockBytes")
 	runs := w.Changes * w.Observers
-	rows := w.Changes + runs*w.ObserverWrites // that get values in a second
+	rows := w.valued()
 	written := rows*row + runs*ack
 	// Locks and notifications are erased.
 	erased := (rows*w.Columns+runs)*lock + w.Changes*min(w.Observers, 1)*cell
@@ -303,7 +314,7 @@ type Deletions struct {
 // so many rows.
 func (w Workload) Deletions(collected float64) Deletions {
 	runs := w.Changes * w.Observers
-	rows := w.Changes + runs*w.ObserverWrites
+	rows := w.valued()
 	locks := rows*w.Columns + runs
 	notifications := w.Changes * min(w.Observers, 1)
 	// Of a cell's older versions the records go in one range and the data in another, those of an

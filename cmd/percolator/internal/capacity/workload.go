@@ -174,6 +174,9 @@ func (w Workload) entryBytes(written float64) float64 {
 // named is how many rows the entries of a second name, in each one's own count.
 func (w Workload) named() float64 { return w.Changes + w.Changes*w.Observers*(1+w.ObserverWrites) }
 
+// valued is how many rows get values in a second.
+func (w Workload) valued() float64 { return w.Changes + w.Changes*w.Observers*w.ObserverWrites }
+
 // Requests is what the transactions, the runs of observers and the snapshots ask for.
 func (w Workload) Requests() Requests {
 	own := w.transactions(w.Changes/w.RowsPerTransaction, w.ReadsPerChange*w.RowsPerTransaction, w.RowsPerTransaction)

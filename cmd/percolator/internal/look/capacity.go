@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"regexp"
 	"strings"
@@ -25,10 +26,12 @@ const maxCapacityBytes = 1 << 20 // of a file
 
 // capacityFlags are what "capacity" is told.
 type capacityFlags struct {
-	files  []string // of workloads
-	inputs string   // file
-	set    []string
-	times  []float64
+	files     []string // of workloads
+	inputs    string   // file
+	set       []string
+	times     []float64
+	against   []string
+	requestMs []float64
 }
 
 func NewCapacity() *cobra.Command {
@@ -50,15 +53,22 @@ func NewCapacity() *cobra.Command {
 			if len(f.files)+len(f.set) == 0 {
 				return cli.Usagef("no workload: percolator capacity FILE, or --set rows=…; %s --help has examples", cmd.CommandPath())
 			}
-			var plans []*capacity.Plan
+			var all []capacity.Workload
 			for _, w := range workloads {
 				for _, n := range f.times {
-					p, err := capacity.NewPlan(w.Times(n), in)
-					if err != nil {
-						return cli.Usagef("%w", err)
-					}
-					plans = append(plans, p)
+					all = append(all, w.Times(n))
 				}
+			}
+			if len(f.against) > 0 {
+				return f.compare(cmd.OutOrStdout(), &output, all, in)
+			}
+			var plans []*capacity.Plan
+			for _, w := range all {
+				p, err := capacity.NewPlan(w, in)
+				if err != nil {
+					return cli.Usagef("%w", err)
+				}
+				plans = append(plans, p)
 			}
 			return output.Emit(cmd.OutOrStdout(), plans, func(out io.Writer) { writePlans(out, plans) })
 		},
@@ -70,6 +80,9 @@ func NewCapacity() *cobra.Command {
 	flags.StringSliceVar(&f.set, "set", nil, "NAME=VALUE,… of the workload, or of a price or speed; wins against files")
 	flags.Float64SliceVar(&f.times, "times", []float64{1}, "a column for so many times the rows, changes and reads")
 	flags.BoolVar(&sources, "sources", false, "print prices and speeds, with their sources and dates, as --inputs reads them")
+	flags.StringSliceVar(&f.against, "against", nil, "compare costs with "+strings.Join(capacity.Alternatives, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("against", cobra.FixedCompletions(capacity.Alternatives, cobra.ShellCompDirectiveNoFileComp))
+	flags.Float64SliceVar(&f.requestMs, "request-ms", []float64{1, 3, 5}, "with --against: milliseconds that each request takes")
 	return cmd
 }
 
@@ -119,9 +132,26 @@ Prices and speeds, sources and dates: percolator capacity --sources
 
 // writePlans has a column for each plan, and below them what to do about limits that are exceeded.
 func writePlans(out io.Writer, plans []*capacity.Plan) {
+	writeColumns(out, ordered.Map(plans, func(p *capacity.Plan) [][2]string { return planLines(reflect.ValueOf(*p)) }))
+	for _, p := range plans {
+		writeBeyond(out, p.Workload, p.Limits.Beyond())
+	}
+	_, _ = fmt.Fprint(out, notInPlan)
+}
+
+func writeBeyond(out io.Writer, w capacity.Workload, beyond []capacity.Limit) {
+	if len(beyond) > 0 {
+		_, _ = fmt.Fprintf(out, "\nBeyond its limits at %s changes a second:\n", quantity(w.Changes, ""))
+	}
+	for _, l := range beyond {
+		_, _ = fmt.Fprintf(out, "  %s: %s\n", l.Name, l.Remedy)
+	}
+}
+
+// writeColumns has the words of the first column on the left, and the amounts of all beside them.
+func writeColumns(out io.Writer, columns [][][2]string) {
 	var lines strings.Builder
 	t := cli.NewTable(&lines)
-	columns := ordered.Map(plans, func(p *capacity.Plan) [][2]string { return planLines(reflect.ValueOf(*p)) })
 	for at, line := range columns[0] {
 		cells := []any{line[0]}
 		for _, c := range columns {
@@ -133,27 +163,21 @@ func writePlans(out io.Writer, plans []*capacity.Plan) {
 	for line := range strings.Lines(lines.String()) {
 		_, _ = fmt.Fprintln(out, strings.TrimRight(line, " \n"))
 	}
-	for _, p := range plans {
-		title := fmt.Sprintf("\nBeyond its limits at %s changes a second:\n", quantity(p.Workload.Changes, ""))
-		for _, l := range p.Limits.All {
-			if l.Used > 1 {
-				_, _ = fmt.Fprintf(out, "%s  %s: %s\n", title, l.Name, l.Remedy)
-				title = ""
-			}
-		}
-	}
-	_, _ = fmt.Fprint(out, notInPlan)
 }
 
-// planLines are what and how much for each field of a plan, in order. They are the same for all
-// plans with the same inputs.
+// planLines are what and how much for each field of a plan, in order, or of a side of a comparison.
+// They are the same for all with the same inputs.
 func planLines(v reflect.Value) (lines [][2]string) {
 	add := func(what, amount string) { lines = append(lines, [2]string{what, amount}) }
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
+		if tag.Get("table") == "-" {
+			continue
+		}
 		name := tag.Get("json") // in words, unless it is a method's
 		if unicode.IsLower(rune(name[0])) {
 			name = capital.ReplaceAllStringFunc(name, func(c string) string { return " " + strings.ToLower(c) })
+			name = strings.Replace(name, "usd", "USD", 1)
 		}
 		switch of := v.Field(i).Interface().(type) {
 		case capacity.Workload:
@@ -165,7 +189,7 @@ func planLines(v reflect.Value) (lines [][2]string) {
 			add(name, quantity(of, tag.Get("unit")))
 		case *float64:
 			if of == nil {
-				add(name, "unknown")
+				add(name, cmp.Or(tag.Get("none"), "unknown"))
 			} else {
 				add(name, quantity(*of, tag.Get("unit")))
 			}
@@ -177,6 +201,12 @@ func planLines(v reflect.Value) (lines [][2]string) {
 				}
 				add(l.Name, used)
 			}
+		case []capacity.Takes:
+			for _, took := range of {
+				add(fmt.Sprintf("at %v ms each", took.Each), fmt.Sprintf("%v ms", math.Round(1000*took.All)/1000))
+			}
+		case *capacity.Turn:
+			add(name, turnOf(of))
 		default: // a part
 			add("", "")
 			add(strings.ToUpper(name), "")
