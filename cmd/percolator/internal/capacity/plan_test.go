@@ -42,12 +42,12 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Each number says where it comes from and, if it is one, when somebody looked.
+// Each number says where it comes from, and when somebody looked or that nobody did.
 func TestInputsNameSourceAndDate(t *testing.T) {
 	t.Parallel()
 	for name, i := range inputs(t) {
 		_, err := time.Parse(time.DateOnly, i.Read)
-		if i.Unit == "" || i.Source == "" || i.Value != nil && err != nil {
+		if i.Unit == "" || i.Source == "" || i.Value != nil && err != nil && !strings.Contains(i.Source, "from memory") {
 			t.Errorf("%s: %+v", name, i)
 		}
 	}
