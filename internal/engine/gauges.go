@@ -91,7 +91,9 @@ func (e *Engine) collectionMetrics(o *telemetry.Gauges) func(metric.Observer) {
 	holds := o.Gauge("percolator.holds", "{hold}", "Holds that keep old versions from collection")
 	cycles := o.Counter("percolator.collection.cycles", "{cycle}", "Cycles of this client's collectors, by outcome")
 	versions := o.Counter("percolator.collection.versions", "{cell}", "Bigtable cells that this client's collectors removed")
+	unread := o.Counter("percolator.collection.unread", "{row}", "Rows in which this client's collectors erased what was overwritten without reading them, and rows that contradict what clients tell, by outcome")
 	done, failed := labelled(telemetry.AttrOutcome, "done"), labelled(telemetry.AttrOutcome, "failed")
+	erased, contradicted := labelled(telemetry.AttrOutcome, "erased"), labelled(telemetry.AttrOutcome, "contradicted")
 	started := time.Now()
 	return func(to metric.Observer) {
 		m, asOf := e.Meta.Snapshot()
@@ -103,6 +105,8 @@ func (e *Engine) collectionMetrics(o *telemetry.Gauges) func(metric.Observer) {
 		to.ObserveInt64(cycles, e.Store.Count.Cycles.Load(), done)
 		to.ObserveInt64(cycles, e.Store.Count.CyclesFailed.Load(), failed)
 		to.ObserveInt64(versions, e.Store.Count.Collected.Load())
+		to.ObserveInt64(unread, e.Store.Count.RowsUnread.Load(), erased)
+		to.ObserveInt64(unread, e.Store.Count.RowsContradicted.Load(), contradicted)
 	}
 }
 

@@ -22,8 +22,8 @@ func (cm *commit) journal(ctx context.Context) (err error) {
 	return err
 }
 
-// overwrites is the rows that need not be read to erase what the transaction, once it has committed,
-// has made garbage (J13). The primary's row comes first, as in the entry.
+// overwrites is the rows that need not be read to erase what the transaction has made garbage once
+// it has committed (J13). The primary's row comes first, as in the entry.
 func (cm *commit) overwrites() (rows []journal.CommittedRow) {
 	for i, rw := range cm.rows {
 		if slices.ContainsFunc(rw.writes, (*Write).leadsCollector) {

@@ -108,8 +108,8 @@ func (t *committedBatch) encode() []byte {
 	return append(append(b, t.names...), t.body...)
 }
 
-// decodeCommitted decodes the value of the cell. It never panics, whatever the bytes. What it cannot
-// decode says nothing.
+// decodeCommitted decodes the value of the cell. It never panics, whatever the bytes. What it
+// cannot decode says nothing.
 func decodeCommitted(value []byte) (list []Committed) {
 	if len(value) == 0 || len(value) > maxCommittedBytes+1+binary.MaxVarintLen64 || value[0] != committedVersion {
 		return nil

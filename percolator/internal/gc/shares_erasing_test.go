@@ -330,8 +330,8 @@ func testCollectionCostsTheChange(t *testing.T) {
 	}
 }
 
-// costOfCollection is in how many rows, and by how many requests, a cycle erases after some of the rows
-// have changed.
+// costOfCollection is in how many rows, and by how many requests, a cycle erases after some of the
+// rows have changed.
 func costOfCollection(t *testing.T, clean, changed int) (read, requests int) {
 	t.Helper()
 	env := fixture.NewCollectorEnv(t)

@@ -24,8 +24,9 @@ import (
 // it, nothing can commit any more, as the transaction's record would conflict (I2). So everything
 // there is garbage once that record is at or below the watermark.
 //
-// A commit at or below the watermark is never undone: a repair goes back to a later time, and empties
-// the journal. One row in checkedEvery is read all the same, and compared with what was told.
+// A commit at or below the watermark is never undone: a repair goes back to a later time, and
+// empties the journal. One row in checkedEvery is read all the same, and compared with what was
+// told.
 
 // checkedEvery is of how many rows that need not be read one is.
 const checkedEvery = 128

@@ -81,7 +81,7 @@ type Passes struct {
 	BackupsEvery    float64 `json:"backupsEvery" unit:"s"`
 	Backups         float64 `json:"backups" unit:"B/s"`
 	CycleTakes      float64 `json:"cycleTakes" unit:"s"`
-	RowsByJournal   float64 `json:"rowsByJournal" unit:"/s"` // which the collector reads
+	RowsByJournal   float64 `json:"rowsByJournal" unit:"/s"` // which the collectors read
 	RowsCollected   float64 `json:"rowsCollected" unit:"/s"` // which it writes
 	JournalErased   float64 `json:"journalErased" unit:"/s"` // rows of the journal that it deletes
 	VersionsAreKept float64 `json:"versionsAreKept" unit:"s"`
@@ -207,7 +207,7 @@ func (p *Plan) store(in Inputs, nodes float64) {
 	if w.DisableJournal {
 		p.Passes.CollectorEvery, p.Passes.ScannersEvery = period/2, w.ScanInterval.Seconds()
 	} else {
-		p.Passes.SweepsEvery, p.Passes.RowsByJournal = w.SweepInterval.Seconds(), w.named()*(1+in.get("openRows"))
+		p.Passes.SweepsEvery, p.Passes.RowsByJournal = w.SweepInterval.Seconds(), w.named()*in.get("openRows")+w.read(in)
 	}
 	every := func(seconds float64) float64 { return min(all/seconds, all*seconds) } // 0 for never
 	p.Passes.Collector, p.Passes.Scanners = every(p.Passes.CollectorEvery), every(p.Passes.ScannersEvery)
@@ -239,6 +239,13 @@ func (p *Plan) cycleByJournal(in Inputs) float64 {
 func (p *Plan) paceByJournal(in Inputs) float64 {
 	w := p.Workload
 	return w.named() * (1 + in.get("openRows")) / min(w.Collectors, in.get("collectorShares")) / p.room(in)
+}
+
+// read is how many rows the collectors read once the watermark is published: those that are
+// observed, and the others of which no client has told (J13).
+func (w Workload) read(in Inputs) float64 {
+	observed := w.Changes * min(w.Observers, 1)
+	return observed + (w.named()-observed)*in.get("untoldRows")
 }
 
 // room is the share of the time for reading: the rest goes to drains, and pauses between cycles.
