@@ -154,42 +154,78 @@ func (s *shop) compare(safepoint tso.Timestamp) {
 	}
 }
 
+// between has a collection stop at a safepoint before what f commits, and then go past it.
+func between(t *testing.T, before, f func(ctx context.Context, env *percolatortest.Env), compare func(ctx context.Context, env *percolatortest.Env, safepoint tso.Timestamp)) {
+	t.Helper()
+	env := fixture.NewCollectorEnv(t)
+	ctx, c := fixture.Context(t), env.Client
+	before(ctx, env)
+	early := fixture.MustBegin(t, ctx, c) // an entry up to the safepoint, behind all others
+	fixture.Must(t, early.Set(percolator.Cell{Table: "u", Row: "early", Column: "c"}, nil))
+	env.Clock.Advance(time.Second)
+	safepoint, err := env.Oracle.Next(ctx)
+	fixture.Must(t, err)
+	hold, err := admin.New(c).TakeHold(ctx, safepoint+1, time.Hour, "the safepoint stays between")
+	fixture.Must(t, err)
+	env.Clock.Advance(time.Second)
+	f(ctx, env)
+	fixture.Must(t, c.Flush(ctx))
+	fixture.MustCommit(t, ctx, early) // which tells of what was committed before
+	env.Clock.Advance(fixture.PastRetention)
+	collector := env.NewClient(fixture.ShortRetention)
+	if col := fixture.Collect(t, ctx, collector); col.Safepoint != safepoint {
+		t.Fatalf("the safepoint is %d, not %d", col.Safepoint, safepoint)
+	}
+	compare(ctx, env, safepoint)
+	fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
+	env.Clock.Advance(fixture.PastRetention)
+	fixture.Collect(t, ctx, collector)
+	env.Audit(t, fixture.Collected)
+}
+
 // TestCommitAboveTheWatermarkErasesNothing: the entry of a transaction that began at or below the
-// watermark and committed above it tells of garbage that is none yet.
+// watermark and committed above it leads to garbage that is none yet (J13).
 func TestCommitAboveTheWatermarkErasesNothing(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {
-		env := fixture.NewCollectorEnv(t)
-		ctx, c := fixture.Context(t), env.Client
 		at := percolator.Cell{Table: "u", Row: "r", Column: "c"}
-		fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error { return tx.Set(at, []byte("1")) }))
-		tx := fixture.MustBegin(t, ctx, c)
-		fixture.Must(t, tx.Set(at, []byte("2")))
-		env.Clock.Advance(time.Second)
-		safepoint, err := env.Oracle.Next(ctx)
-		fixture.Must(t, err)
-		hold, err := admin.New(c).TakeHold(ctx, safepoint+1, time.Hour, "the safepoint stays between")
-		fixture.Must(t, err)
-		env.Clock.Advance(time.Second)
-		fixture.MustCommit(t, ctx, tx)
-		for range 3 { // which tell of it
-			fixture.Must(t, fixture.Update(ctx, c, func(tx *percolator.Txn) error {
-				return tx.Set(percolator.Cell{Table: "u", Row: "other", Column: "c"}, nil)
-			}))
-		}
-		fixture.Must(t, c.Flush(ctx))
-		env.Clock.Advance(fixture.PastRetention)
-		collector := env.NewClient(fixture.ShortRetention)
-		if col := fixture.Collect(t, ctx, collector); col.Safepoint != safepoint {
-			t.Fatalf("the safepoint is %d, not %d", col.Safepoint, safepoint)
-		}
-		snap, err := c.Snapshot(ctx, percolator.AsOfTimestamp(safepoint+1))
-		fixture.Must(t, err)
-		fixture.WantValue(t, ctx, snap, at, "1")
-		fixture.Must(t, admin.New(c).ReleaseHold(ctx, hold))
-		env.Clock.Advance(fixture.PastRetention)
-		fixture.Collect(t, ctx, collector)
-		fixture.WantNow(t, ctx, c, at, "2")
-		env.Audit(t, fixture.Collected)
+		var tx *percolator.Txn
+		between(t, func(ctx context.Context, env *percolatortest.Env) {
+			fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Set(at, []byte("1")) }))
+			tx = fixture.MustBegin(t, ctx, env.Client)
+			fixture.Must(t, tx.Set(at, []byte("2")))
+		}, func(ctx context.Context, env *percolatortest.Env) {
+			fixture.MustCommit(t, ctx, tx)
+		}, func(ctx context.Context, env *percolatortest.Env, safepoint tso.Timestamp) {
+			snap, err := env.Client.Snapshot(ctx, percolator.AsOfTimestamp(safepoint+1))
+			fixture.Must(t, err)
+			fixture.WantValue(t, ctx, snap, at, "1")
+			fixture.WantNow(t, ctx, env.Client, at, "2")
+		})
 	})
+}
+
+// TestAcknowledgedDeletionIsErased: a deletion at or below the watermark stays while its
+// acknowledgment is above it, and both go by the entry of the acknowledgment (J13).
+func TestAcknowledgedDeletionIsErased(t *testing.T) {
+	t.Parallel()
+	percolatortest.Bubble(t, func(t *testing.T) {
+		at := fixture.Cell("r", "seen")
+		between(t, func(ctx context.Context, env *percolatortest.Env) {
+			fixture.Put(t, ctx, env.Client, "r", "seen", "1")
+			fixture.Must(t, fixture.Update(ctx, env.Client, func(tx *percolator.Txn) error { return tx.Delete(at) }))
+		}, func(ctx context.Context, env *percolatortest.Env) {
+			fixture.Acknowledge(t, ctx, env.Client, at, "o")
+		}, func(ctx context.Context, env *percolatortest.Env, _ tso.Timestamp) {
+			fixture.WantErr(t, fixture.ErrOf(get(ctx, env, at)), percolator.ErrNotFound)
+		})
+	})
+}
+
+func get(ctx context.Context, env *percolatortest.Env, at percolator.Cell) (value []byte, err error) {
+	snap, err := env.Client.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return snap.Get(ctx, at)
 }
