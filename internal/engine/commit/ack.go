@@ -106,7 +106,7 @@ func (tx *Txn) putAck(c model.Cell, observer string, ack Acknowledgment) error {
 	if !ack.Run {
 		return nil
 	}
-	if err := tx.Put(&Write{Cell: model.Cell{Table: c.Table, Row: c.Row, Column: layout.AckColumn(c.Column, observer)}, Kind: layout.KindLock, ofDeletion: ack.Deleted}); err != nil {
+	if err := tx.Put(&Write{Cell: model.Cell{Table: c.Table, Row: c.Row, Column: layout.AckColumn(c.Column, observer)}, Kind: layout.KindLock}); err != nil {
 		return err
 	}
 	if ack.Finished {

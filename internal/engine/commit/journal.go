@@ -31,8 +31,7 @@ func (cm *commit) overwrites() (rows []journal.CommittedRow) {
 		}
 		r := journal.CommittedRow{Place: i, Cells: make([]journal.CommittedCell, len(rw.writes))}
 		for j, w := range rw.writes {
-			_, _, ack := layout.Acknowledged(w.Cell.Column)
-			r.Cells[j] = journal.CommittedCell{Column: w.Cell.Column, Locked: w.Kind == layout.KindLock && !ack}
+			r.Cells[j] = journal.CommittedCell{Column: w.Cell.Column, Locked: w.Kind == layout.KindLock}
 		}
 		rows = append(rows, r)
 	}
@@ -40,9 +39,11 @@ func (cm *commit) overwrites() (rows []journal.CommittedRow) {
 }
 
 // leadsCollector reports whether the collector has to read the row for this write: it becomes
-// garbage itself, by itself or with what an observer has yet to see.
+// garbage by itself, or goes with a change that an observer has yet to see. The entry of the change
+// leads to the row of an acknowledgment as well, which is mostly read once for both.
 func (w *Write) leadsCollector() bool {
-	return w.observed || w.ofDeletion || w.Kind == layout.KindDelete || w.Life != layout.Lifetime{}
+	_, _, ack := layout.Acknowledged(w.Cell.Column)
+	return w.observed || ack || w.Kind == layout.KindDelete || w.Life != layout.Lifetime{}
 }
 
 // journaled names every row that the transaction writes or notifies.

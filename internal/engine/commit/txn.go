@@ -54,11 +54,9 @@ type Write struct {
 	Value    []byte // for KindPut
 	insert   bool   // the cell must be absent in the snapshot
 	observed bool
-	// It acknowledges a deletion, which leaves with it.
-	ofDeletion bool
-	Indexed    model.Cell // for an index entry: the cell that the caller wrote
-	Life       layout.Lifetime
-	place      int // in Txn.order
+	Indexed  model.Cell // for an index entry: the cell that the caller wrote
+	Life     layout.Lifetime
+	place    int // in Txn.order
 }
 
 // size is what the write counts towards MaxTxnBytes.

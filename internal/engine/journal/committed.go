@@ -29,7 +29,7 @@ type Committed struct {
 
 // CommittedRow is a row of which nothing has to be read to erase what the transaction has made
 // garbage: there it has only put values that do not expire, in columns that nobody observes, and
-// locked cells.
+// locked cells that are no acknowledgments.
 type CommittedRow struct {
 	Place int // in the transaction's entry
 	Cells []CommittedCell

@@ -17,7 +17,6 @@ import (
 // What a client tells of a committed transaction lets the collector erase without reading (J13):
 //
 //	cell that was put          records and data below the transaction's start timestamp
-//	acknowledgment             records below it
 //	cell that was only locked  the transaction's own record
 //
 // At or above its start timestamp there is no other record of a commit below its own (I2). Below
@@ -94,8 +93,8 @@ func isChecked(startTS tso.Timestamp, place int) bool {
 
 // overwritten is what is erased in a row without reading it.
 type overwritten struct {
-	records, data map[string]tso.Timestamp // by column: all below goes
-	locks         []erasure                // records of cells that were only locked
+	below map[string]tso.Timestamp // by column
+	locks []erasure                // records of cells that were only locked
 }
 
 func (o *overwritten) add(startTS tso.Timestamp, t toldEntry, place int) {
@@ -104,20 +103,14 @@ func (o *overwritten) add(startTS tso.Timestamp, t toldEntry, place int) {
 			o.locks = append(o.locks, erase(layout.WriteFamily, c.Column, t.commitTS))
 			continue
 		}
-		o.records[c.Column] = max(o.records[c.Column], startTS)
-		if _, _, ack := layout.Acknowledged(c.Column); !ack {
-			o.data[c.Column] = max(o.data[c.Column], startTS)
-		}
+		o.below[c.Column] = max(o.below[c.Column], startTS)
 	}
 }
 
 func (o *overwritten) mutation() *store.Mutation {
 	erasures := o.locks
-	for column, to := range o.records {
-		erasures = append(erasures, erasure{layout.WriteFamily, column, 0, to, 0})
-	}
-	for column, to := range o.data {
-		erasures = append(erasures, erasure{layout.DataFamily, column, 0, to, 0})
+	for column, to := range o.below {
+		erasures = append(erasures, erasure{layout.WriteFamily, column, 0, to, 0}, erasure{layout.DataFamily, column, 0, to, 0})
 	}
 	return rowGarbage{erasures: erasures}.mutation()
 }
@@ -162,7 +155,7 @@ func (x *rowEraser) unreadRows(rows []journal.StreamRow) map[layout.RowID]*overw
 					read[id] = true
 				default:
 					if found[id] == nil {
-						found[id] = &overwritten{records: map[string]tso.Timestamp{}, data: map[string]tso.Timestamp{}}
+						found[id] = &overwritten{below: map[string]tso.Timestamp{}}
 					}
 					t := x.unread.told[e.StartTS]
 					found[id].add(e.StartTS, t, place)
@@ -214,10 +207,12 @@ func (c check) holds(row layout.RowVersions) bool {
 		}
 		later, below := cell.Locked, false
 		for _, w := range v.Writes {
-			changes := w.Kind != layout.KindRollback
-			later = later || changes && w.CommitTS >= c.commitTS
-			below = below || changes && w.CommitTS < c.commitTS
-			if w.Kind.Changes() && w.CommitTS > c.startTS && w.CommitTS < c.commitTS {
+			if !w.Kind.Changes() {
+				continue
+			}
+			later = later || w.CommitTS >= c.commitTS
+			below = below || w.CommitTS < c.commitTS
+			if w.CommitTS > c.startTS && w.CommitTS < c.commitTS {
 				return false
 			}
 		}

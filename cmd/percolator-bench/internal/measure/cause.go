@@ -16,42 +16,71 @@ import (
 )
 
 // causeCounter counts the requests of a client to Bigtable by what they are for, as far as can be
-// told from a request.
+// told from a request, and the rows that these write or return.
 type causeCounter struct {
 	mu sync.Mutex
-	n  map[string]int64
+	n  causeCounts
 }
 
-func newCauseCounter() *causeCounter { return &causeCounter{n: map[string]int64{}} }
+// causeCounts are numbers by cause.
+type causeCounts struct{ requests, rows map[string]int64 }
+
+func newCauseCounts() causeCounts { return causeCounts{map[string]int64{}, map[string]int64{}} }
+
+// minus is what was counted since former.
+func (c causeCounts) minus(former causeCounts) causeCounts {
+	return causeCounts{minus(c.requests, former.requests), minus(c.rows, former.rows)}
+}
+
+func newCauseCounter() *causeCounter { return &causeCounter{n: newCauseCounts()} }
 
 // option makes a client's requests count.
 func (c *causeCounter) option() option.ClientOption {
 	return option.WithGRPCDialOption(grpc.WithStatsHandler(c))
 }
 
-func (c *causeCounter) counts() map[string]int64 {
+func (c *causeCounter) counts() causeCounts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return maps.Clone(c.n)
+	return causeCounts{maps.Clone(c.n.requests), maps.Clone(c.n.rows)}
 }
+
+type causedCall struct{ by *causeCounter } // key of a context
 
 // HandleRPC implements stats.Handler.
-func (c *causeCounter) HandleRPC(_ context.Context, event stats.RPCStats) {
-	sent, ok := event.(*stats.OutPayload)
-	if !ok {
-		return
-	}
-	cause := causeOf(sent.Payload)
-	if cause == "" {
-		return // that a connection is warm
-	}
+func (c *causeCounter) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	cause, _ := ctx.Value(causedCall{c}).(*string)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.n[cause]++
+	switch e := event.(type) {
+	case *stats.OutPayload:
+		if *cause = causeOf(e.Payload); *cause == "" {
+			return // that a connection is warm
+		}
+		c.n.requests[*cause]++
+		c.n.rows[*cause] += rowsOf(e.Payload)
+	case *stats.InPayload:
+		if answer, ok := e.Payload.(*btpb.ReadRowsResponse); ok {
+			c.n.rows[*cause] += rowsIn(answer)
+		}
+	}
 }
 
-// TagRPC, TagConn and HandleConn implement stats.Handler.
-func (c *causeCounter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+// rowsOf is how many rows a request writes.
+func rowsOf(request any) int64 {
+	switch q := request.(type) {
+	case *btpb.MutateRowsRequest:
+		return int64(len(q.Entries))
+	case *btpb.ReadRowsRequest:
+		return 0
+	}
+	return 1
+}
+
+// TagRPC implements stats.Handler: a call has one cause.
+func (c *causeCounter) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
+	return context.WithValue(ctx, causedCall{c}, new(string))
+}
 
 // TagConn does nothing.
 func (c *causeCounter) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }

@@ -78,6 +78,7 @@ var help embed.FS
 func benchmarks() []description {
 	return []description{
 		{benchmark: new(badDayBenchmark), name: "bad-day"},
+		{benchmark: new(changesBenchmark), name: "changes", emulator: true},
 		{benchmark: &clumpingBenchmark{clumping.Default()}, name: "clumping"},
 		{benchmark: new(fig10Benchmark), name: "fig10", emulator: true},
 		{benchmark: new(fig7Benchmark), name: "fig7", emulator: true},

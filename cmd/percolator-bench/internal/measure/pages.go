@@ -134,7 +134,7 @@ func (s *pagesSite) total() pagesCost {
 	c := pagesCost{cpu: cpuTime(), wall: time.Duration(time.Now().UnixNano()), causes: map[string]int64{}}
 	for i, client := range s.clients {
 		stats, worker := client.Stats(), s.workers[i].Stats()
-		addTo(&c.causes, s.sent[i].counts())
+		addTo(&c.causes, s.sent[i].counts().requests)
 		c.causes["oracle"] += stats.Requests["Oracle"]
 		c.conflicts, c.transactions, c.runs = c.conflicts+stats.Conflicts, c.transactions+stats.Transactions, c.runs+worker.Runs
 	}

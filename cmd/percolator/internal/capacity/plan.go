@@ -242,9 +242,9 @@ func (p *Plan) paceByJournal(in Inputs) float64 {
 }
 
 // read is how many rows the collectors read once the watermark is published: those that are
-// observed, and the others of which no client has told (J13).
+// observed, for the change and for each run, and the others of which no client has told (J13).
 func (w Workload) read(in Inputs) float64 {
-	observed := w.Changes * min(w.Observers, 1)
+	observed := w.Changes * (min(w.Observers, 1) + w.Observers)
 	return observed + (w.named()-observed)*in.get("untoldRows")
 }
 

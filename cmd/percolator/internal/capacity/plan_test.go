@@ -204,7 +204,7 @@ func TestOnlySweepsAndBackupsPassOverTables(t *testing.T) {
 	}
 	p := plan(t, in, workload)
 	near(t, "sweeps", p.Passes.Sweeps, p.Storage.All/86400)
-	near(t, "rows by the journal", p.Passes.RowsByJournal, 0.02*(10+10*2*(1+3))+10+0.1*10*2*(1+3))
+	near(t, "rows by the journal", p.Passes.RowsByJournal, 0.02*(10+10*2*(1+3))+10+10*2+0.1*10*2*3)
 	if p.Passes.Collector != 0 || p.Passes.Scanners != 0 || p.Requests.JournalRows != 10+20 {
 		t.Errorf("%+v, %+v", p.Passes, p.Requests)
 	}
