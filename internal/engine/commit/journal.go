@@ -29,9 +29,9 @@ func (cm *commit) overwrites() (rows []journal.CommittedRow) {
 		if slices.ContainsFunc(rw.writes, (*Write).leadsCollector) {
 			continue
 		}
-		r := journal.CommittedRow{Place: i, Cells: make([]journal.CommittedCell, len(rw.writes))}
+		r := journal.CommittedRow{Place: i, Columns: make([]string, len(rw.writes))}
 		for j, w := range rw.writes {
-			r.Cells[j] = journal.CommittedCell{Column: w.Cell.Column, Locked: w.Kind == layout.KindLock}
+			r.Columns[j] = w.Cell.Column
 		}
 		rows = append(rows, r)
 	}
@@ -39,11 +39,10 @@ func (cm *commit) overwrites() (rows []journal.CommittedRow) {
 }
 
 // leadsCollector reports whether the collector has to read the row for this write: it becomes
-// garbage by itself, or goes with a change that an observer has yet to see. The entry of the change
-// leads to the row of an acknowledgment as well, which is mostly read once for both.
+// garbage by itself, or an observer has yet to see it, or what it is beside waits for it, as a
+// deletion does for locks and acknowledgments above the watermark.
 func (w *Write) leadsCollector() bool {
-	_, _, ack := layout.Acknowledged(w.Cell.Column)
-	return w.observed || ack || w.Kind == layout.KindDelete || w.Life != layout.Lifetime{}
+	return w.observed || w.Kind != layout.KindPut || w.Life != layout.Lifetime{}
 }
 
 // journaled names every row that the transaction writes or notifies.

@@ -14,7 +14,7 @@ import (
 //
 //	cell          version, n, n column names, transactions until the end
 //	transaction   start_ts, commit_ts - start_ts, n, n rows
-//	row           place in the entry, n, n times: place of a column's name·2 + whether it was locked
+//	row           place in the entry, n, n times the place of a column's name
 //
 // Rejected: naming the overwritten versions in the entry, and taking a settled entry for a
 // committed one. Entries of aborted transactions settle as well, and their rows would lose what
@@ -28,17 +28,10 @@ type Committed struct {
 }
 
 // CommittedRow is a row of which nothing has to be read to erase what the transaction has made
-// garbage: there it has only put values that do not expire, in columns that nobody observes, and
-// locked cells that are no acknowledgments.
+// garbage: there it has only put values that do not expire, in columns that nobody observes.
 type CommittedRow struct {
-	Place int // in the transaction's entry
-	Cells []CommittedCell
-}
-
-// CommittedCell is a cell that the transaction has written.
-type CommittedCell struct {
-	Column string
-	Locked bool // and not changed: its lock record alone is garbage
+	Place   int // in the transaction's entry
+	Columns []string
 }
 
 const (
@@ -64,13 +57,9 @@ func (t *committedBatch) add(c Committed) {
 	t.body = binary.AppendUvarint(t.body, uint64(len(c.Rows)))
 	for _, r := range c.Rows {
 		t.body = binary.AppendUvarint(t.body, uint64(r.Place))
-		t.body = binary.AppendUvarint(t.body, uint64(len(r.Cells)))
-		for _, cell := range r.Cells {
-			head := t.place(cell.Column) << 1
-			if cell.Locked {
-				head |= 1
-			}
-			t.body = binary.AppendUvarint(t.body, head)
+		t.body = binary.AppendUvarint(t.body, uint64(len(r.Columns)))
+		for _, column := range r.Columns {
+			t.body = binary.AppendUvarint(t.body, t.place(column))
 		}
 	}
 }
@@ -92,8 +81,8 @@ func (c Committed) size() int {
 	n := 3 * binary.MaxVarintLen64
 	for _, r := range c.Rows {
 		n += 2 * binary.MaxVarintLen64
-		for _, cell := range r.Cells {
-			n += 2*binary.MaxVarintLen64 + len(cell.Column)
+		for _, column := range r.Columns {
+			n += 2*binary.MaxVarintLen64 + len(column)
 		}
 	}
 	return n
@@ -139,12 +128,12 @@ func decodeCommitted(value []byte) (list []Committed) {
 func (d *decoder) committedRow(columns []string) CommittedRow {
 	r := CommittedRow{Place: int(min(d.number(), MaxBatchBytes))}
 	for range d.count(1) {
-		head := d.number()
-		if head>>1 >= uint64(len(columns)) {
+		at := d.number()
+		if at >= uint64(len(columns)) {
 			d.failed, d.rest = true, nil
 			return CommittedRow{}
 		}
-		r.Cells = append(r.Cells, CommittedCell{Column: columns[head>>1], Locked: head&1 != 0})
+		r.Columns = append(r.Columns, columns[at])
 	}
 	return r
 }

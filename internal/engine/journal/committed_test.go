@@ -11,8 +11,8 @@ import (
 
 func someCommitted() []Committed {
 	return []Committed{
-		{5, 7, []CommittedRow{{0, []CommittedCell{{"a", false}, {"b", true}}}, {3, []CommittedCell{{"a", false}}}}},
-		{8, tso.MaxTimestamp, []CommittedRow{{1, []CommittedCell{{"ack\x00o\x00c", false}}}}},
+		{5, 7, []CommittedRow{{0, []string{"a", "b"}}, {3, []string{"a"}}}},
+		{8, tso.MaxTimestamp, []CommittedRow{{1, []string{"c\x00d"}}}},
 	}
 }
 
@@ -35,7 +35,7 @@ func TestCommittedIsBounded(t *testing.T) {
 	t.Parallel()
 	var b committedBatch
 	for i := range 10_000 {
-		b.add(Committed{tso.Timestamp(i + 1), tso.Timestamp(i + 9), []CommittedRow{{0, []CommittedCell{{strings.Repeat("x", i%100), false}}}}})
+		b.add(Committed{tso.Timestamp(i + 1), tso.Timestamp(i + 9), []CommittedRow{{0, []string{strings.Repeat("x", i%100)}}}})
 	}
 	value := b.encode()
 	if len(value) > maxCommittedBytes+16 || len(value) < maxCommittedBytes/2 {
@@ -51,7 +51,7 @@ func TestCommittedIsBounded(t *testing.T) {
 func TestOwnerTellsOfWhatHasCommitted(t *testing.T) {
 	t.Parallel()
 	o, id := NewOwner(), newStreamID()
-	rows := func() []CommittedRow { return []CommittedRow{{0, []CommittedCell{{"c", false}}}} }
+	rows := func() []CommittedRow { return []CommittedRow{{0, []string{"c"}}} }
 	var all []*Append
 	for i := range 4 {
 		w := &Append{entry: &model.JournalEntry{StartTS: tso.Timestamp(10 * (i + 1)), Primary: model.Cell{Table: "t", Row: "r", Column: "c"}, Rows: []model.JournalName{{Table: "t", Key: "r"}}}}

@@ -93,7 +93,7 @@ func suspendCollection(t *testing.T, at int) int {
 			fixture.WantNow(t, ctx, last, fixture.Cell(row, "c"), v)
 		}
 		for row := range want { // a marker of a process that was stopped has no entry (J8)
-			fixture.Put(t, ctx, last, row, "other", "x")
+			fixture.Must(t, fixture.Update(ctx, last, func(tx *percolator.Txn) error { return tx.Delete(fixture.Cell(row, "other")) }))
 		}
 		env.Clock.Advance(fixture.PastRetention)
 		fixture.Collect(t, ctx, last)

@@ -9,23 +9,20 @@ import (
 
 	"github.com/gopercolator/percolator/internal/engine/journal"
 	"github.com/gopercolator/percolator/internal/engine/layout"
+	"github.com/gopercolator/percolator/internal/engine/meta"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
 )
 
-// What a client tells of a committed transaction lets the collector erase without reading (J13):
-//
-//	cell that was put          records and data below the transaction's start timestamp
-//	cell that was only locked  the transaction's own record
-//
-// At or above its start timestamp there is no other record of a commit below its own (I2). Below
+// What a client tells of a committed transaction lets the collector erase without reading (J13): of
+// each cell that was put, records and data below the transaction's start timestamp. At or above its start timestamp there is no other record of a commit below its own (I2). Below
 // it, nothing can commit any more, as the transaction's record would conflict (I2). So everything
 // there is garbage once that record is at or below the watermark.
 //
-// A commit at or below the watermark is never undone: a repair goes back to a later time, and
-// empties the journal. One row in checkedEvery is read all the same, and compared with what was
-// told.
+// A repair may have undone a commit of which its client tells later, beside its entry, which it
+// appends again: what lies in a gap is read (I24). One row in checkedEvery is read all the same, and
+// compared with what was told.
 
 // checkedEvery is of how many rows that need not be read one is.
 const checkedEvery = 128
@@ -40,7 +37,7 @@ type unread struct {
 // toldEntry is an entry whose transaction has committed.
 type toldEntry struct {
 	commitTS tso.Timestamp
-	cells    map[int][]journal.CommittedCell // by the place of their row in the entry
+	columns  map[int][]string // that were put, by the place of their row in the entry
 }
 
 // check is what a row is read for that need not be.
@@ -51,13 +48,16 @@ type check struct {
 }
 
 // newUnread takes what some rows of a stream tell.
-func newUnread(rows []journal.StreamRow, watermark tso.Timestamp) unread {
+func newUnread(rows []journal.StreamRow, watermark tso.Timestamp, m meta.State) unread {
 	u := unread{watermark: watermark, told: map[tso.Timestamp]toldEntry{}, checked: map[layout.RowID][]check{}}
 	for _, row := range rows {
 		for _, c := range row.Committed() {
-			e := toldEntry{c.CommitTS, map[int][]journal.CommittedCell{}}
+			if _, undone := m.InGap(c.CommitTS); undone {
+				continue
+			}
+			e := toldEntry{c.CommitTS, map[int][]string{}}
 			for _, r := range c.Rows {
-				e.cells[r.Place] = r.Cells
+				e.columns[r.Place] = r.Columns
 			}
 			u.told[c.StartTS] = e
 		}
@@ -74,7 +74,7 @@ func (u unread) of(e model.JournalEntry) (toldEntry, bool) {
 // covers reports whether a row of an entry need not be read for it.
 func (u unread) covers(e model.JournalEntry, place int) bool {
 	t, ok := u.of(e)
-	return ok && t.cells[place] != nil
+	return ok && t.columns[place] != nil
 }
 
 // above reports whether the entry's transaction has committed above the watermark. Then it has made
@@ -91,34 +91,26 @@ func isChecked(startTS tso.Timestamp, place int) bool {
 	return h.Sum32()%checkedEvery == 0
 }
 
-// overwritten is what is erased in a row without reading it.
-type overwritten struct {
-	below map[string]tso.Timestamp // by column
-	locks []erasure                // records of cells that were only locked
-}
+// overwritten is what is erased in a row without reading it: of each column what is below.
+type overwritten map[string]tso.Timestamp
 
-func (o *overwritten) add(startTS tso.Timestamp, t toldEntry, place int) {
-	for _, c := range t.cells[place] {
-		if c.Locked {
-			o.locks = append(o.locks, erase(layout.WriteFamily, c.Column, t.commitTS))
-			continue
-		}
-		o.below[c.Column] = max(o.below[c.Column], startTS)
+func (o overwritten) mutation() *store.Mutation {
+	mut := store.NewMutation(2 * len(o))
+	for column, to := range o {
+		mut.EraseBetween(layout.WriteFamily, column, 0, to)
+		mut.EraseBetween(layout.DataFamily, column, 0, to)
 	}
-}
-
-func (o *overwritten) mutation() *store.Mutation {
-	erasures := o.locks
-	for column, to := range o.below {
-		erasures = append(erasures, erasure{layout.WriteFamily, column, 0, to, 0}, erasure{layout.DataFamily, column, 0, to, 0})
-	}
-	return rowGarbage{erasures: erasures}.mutation()
+	return mut
 }
 
 // eraseUnread erases in the rows that need not be read for any of some entries, but for those that
 // are read as a check.
 func (x *rowEraser) eraseUnread(ctx context.Context, rows []journal.StreamRow) error {
-	x.unread = newUnread(rows, x.watermark)
+	m, err := x.e.Meta.Known(ctx)
+	if err != nil {
+		return err
+	}
+	x.unread = newUnread(rows, x.watermark, m)
 	if len(x.unread.told) == 0 {
 		return nil
 	}
@@ -143,8 +135,8 @@ func (x *rowEraser) eraseUnread(ctx context.Context, rows []journal.StreamRow) e
 }
 
 // unreadRows is what to erase in which rows, and notes which of them are read as a check.
-func (x *rowEraser) unreadRows(rows []journal.StreamRow) map[layout.RowID]*overwritten {
-	found, read := map[layout.RowID]*overwritten{}, map[layout.RowID]bool{}
+func (x *rowEraser) unreadRows(rows []journal.StreamRow) map[layout.RowID]overwritten {
+	found, read := map[layout.RowID]overwritten{}, map[layout.RowID]bool{}
 	for _, row := range rows {
 		for _, e := range row.Entries {
 			for place, r := range e.Rows {
@@ -155,10 +147,12 @@ func (x *rowEraser) unreadRows(rows []journal.StreamRow) map[layout.RowID]*overw
 					read[id] = true
 				default:
 					if found[id] == nil {
-						found[id] = &overwritten{below: map[string]tso.Timestamp{}}
+						found[id] = overwritten{}
 					}
 					t := x.unread.told[e.StartTS]
-					found[id].add(e.StartTS, t, place)
+					for _, column := range t.columns[place] {
+						found[id][column] = max(found[id][column], e.StartTS)
+					}
 					if isChecked(e.StartTS, place) {
 						x.unread.checked[id] = append(x.unread.checked[id], check{t, e.StartTS, place})
 					}
@@ -166,7 +160,7 @@ func (x *rowEraser) unreadRows(rows []journal.StreamRow) map[layout.RowID]*overw
 			}
 		}
 	}
-	maps.DeleteFunc(found, func(id layout.RowID, _ *overwritten) bool {
+	maps.DeleteFunc(found, func(id layout.RowID, _ overwritten) bool {
 		_, remembered := x.rows[id]
 		return remembered || read[id] || x.unread.checked[id] != nil
 	})
@@ -197,24 +191,23 @@ func (x *rowEraser) check(id layout.RowID, row layout.RowVersions) {
 // holds reports whether a row is as after the commit: no lock of the transaction, its record or a
 // later one, and between its timestamps no other commit (I2).
 func (c check) holds(row layout.RowVersions) bool {
-	for _, cell := range c.cells[c.place] {
-		v := row[cell.Column]
+	for _, column := range c.columns[c.place] {
+		v := row[column]
 		if v == nil || v.Corrupt != nil { // nothing may be left of it
 			continue
 		}
 		if slices.ContainsFunc(v.Locks, func(l layout.LockRecord) bool { return l.StartTS == c.startTS }) {
 			return false
 		}
-		later, below := cell.Locked, false
+		later, below := false, false
 		for _, w := range v.Writes {
 			if !w.Kind.Changes() {
 				continue
 			}
-			later = later || w.CommitTS >= c.commitTS
-			below = below || w.CommitTS < c.commitTS
 			if w.CommitTS > c.startTS && w.CommitTS < c.commitTS {
 				return false
 			}
+			later, below = later || w.CommitTS >= c.commitTS, below || w.CommitTS < c.commitTS
 		}
 		if below && !later {
 			return false

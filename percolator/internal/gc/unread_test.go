@@ -155,9 +155,9 @@ func (s *shop) compare(safepoint tso.Timestamp) {
 }
 
 // between has a collection stop at a safepoint before what f commits, and then go past it.
-func between(t *testing.T, before, f func(ctx context.Context, env *percolatortest.Env), compare func(ctx context.Context, env *percolatortest.Env, safepoint tso.Timestamp)) {
+func between(t *testing.T, before, f func(ctx context.Context, env *percolatortest.Env), compare func(ctx context.Context, env *percolatortest.Env, safepoint tso.Timestamp), change ...func(*percolator.Schema)) {
 	t.Helper()
-	env := fixture.NewCollectorEnv(t)
+	env := fixture.NewCollectorEnv(t, change...)
 	ctx, c := fixture.Context(t), env.Client
 	before(ctx, env)
 	early := fixture.MustBegin(t, ctx, c) // an entry up to the safepoint, behind all others
