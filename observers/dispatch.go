@@ -5,8 +5,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gopercolator/percolator/internal/engine/dispatch"
 	"github.com/gopercolator/percolator/internal/engine/retry"
@@ -75,6 +76,8 @@ const (
 // asks now and then, so that its own work does not keep it from others' hints. If the oracle passes
 // no hints on, the scan has to find everything, or the adopter in the journal.
 func (w *Worker) listen(ctx context.Context, columns []percolator.Cell) {
+	looks := newLooks()
+	defer func() { _ = looks.Wait() }()
 	var q dispatch.Question
 	for w.queue.awaitRoom(ctx) {
 		if q.Columns = w.hearable(columns); len(q.Columns) == 0 {
@@ -92,7 +95,7 @@ func (w *Worker) listen(ctx context.Context, columns []percolator.Cell) {
 		default:
 			q.Most, q.Wait, q.HandOvers = hintsAtOnce, 0, false
 		}
-		if !w.hear(ctx, q) {
+		if !w.hear(ctx, q, looks) {
 			return
 		}
 	}
@@ -101,12 +104,22 @@ func (w *Worker) listen(ctx context.Context, columns []percolator.Cell) {
 // listenOwned takes the notifications that other workers pass on because this one runs for their
 // cells.
 func (w *Worker) listenOwned(ctx context.Context) {
-	for w.queue.awaitRoom(ctx) && w.hear(ctx, dispatch.Question{Worker: w.name, Most: hintsAtOnce, Wait: hintsWait}) {
+	looks := newLooks()
+	defer func() { _ = looks.Wait() }()
+	for w.queue.awaitRoom(ctx) && w.hear(ctx, dispatch.Question{Worker: w.name, Most: hintsAtOnce, Wait: hintsWait}, looks) {
 	}
 }
 
+// newLooks makes looks at parked cells, none of which keeps other hints. What is beyond the limit
+// the journal leads to.
+func newLooks() *errgroup.Group {
+	looks := new(errgroup.Group)
+	looks.SetLimit(hintsAtOnce)
+	return looks
+}
+
 // hear asks once, and pauses if that fails. false: it is useless to ask again.
-func (w *Worker) hear(ctx context.Context, q dispatch.Question) bool {
+func (w *Worker) hear(ctx context.Context, q dispatch.Question, looks *errgroup.Group) bool {
 	heard, err := w.engine.Dispatch.AwaitNotifications(ctx, q)
 	switch {
 	case errors.Is(err, tso.ErrUnsupported):
@@ -123,7 +136,6 @@ func (w *Worker) hear(ctx context.Context, q dispatch.Question) bool {
 	for _, s := range heard.HandedOver {
 		w.received(s)
 	}
-	var looks sync.WaitGroup
 	for _, n := range heard.Notified {
 		v := foreign
 		switch {
@@ -133,10 +145,9 @@ func (w *Worker) hear(ctx context.Context, q dispatch.Question) bool {
 			v = w.hinted(n, w.hintedBy(n))
 		}
 		if v == parked {
-			looks.Go(func() { w.lookAtParked(ctx, n) })
+			looks.TryGo(func() error { w.lookAtParked(ctx, n); return nil })
 		}
 	}
-	looks.Wait()
 	return true
 }
 
