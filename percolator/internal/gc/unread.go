@@ -16,13 +16,15 @@ import (
 )
 
 // What a client tells of a committed transaction lets the collector erase without reading (J13): of
-// each cell that was put, records and data below the transaction's start timestamp. At or above its start timestamp there is no other record of a commit below its own (I2). Below
-// it, nothing can commit any more, as the transaction's record would conflict (I2). So everything
-// there is garbage once that record is at or below the watermark.
+// each cell that was put, records and data below the transaction's start timestamp.
+//
+// At or above that timestamp there is no other record of a commit below its own (I2). Below it,
+// nothing can commit any more, as the transaction's record would conflict (I2). So everything there
+// is garbage once that record is at or below the watermark.
 //
 // A repair may have undone a commit of which its client tells later, beside its entry, which it
-// appends again: what lies in a gap is read (I24). One row in checkedEvery is read all the same, and
-// compared with what was told.
+// appends again: what lies in a gap is read (I24). One row in checkedEvery is read all the same,
+// and compared with what was told.
 
 // checkedEvery is of how many rows that need not be read one is.
 const checkedEvery = 128

@@ -12,9 +12,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// TestWhatEndedDuringARunIsErased: a value expires, or a deletion commits, at or below the watermark,
-// while a run that has seen the value commits above. Its acknowledgment keeps what is left of the
-// cell, and its entry does not lead there (J13).
+// TestWhatEndedDuringARunIsErased: a value expires at or below the watermark, while a run that has
+// seen it commits above. Its acknowledgment keeps what is left of the cell, and its entry leads
+// there (J13).
 func TestWhatEndedDuringARunIsErased(t *testing.T) {
 	t.Parallel()
 	for name, column := range map[string]percolator.ColumnSchema{"unseen": {}, "notified": {NotifyExpired: true}} {

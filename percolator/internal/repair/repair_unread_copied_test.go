@@ -11,8 +11,8 @@ import (
 )
 
 // TestUndoneCommitOfAnEntryThatIsAppendedAgainErasesNothing: a repair undoes a commit of which the
-// client has yet to tell. Afterwards the client appends its entry again, as an observer is behind in
-// one of its rows, and tells beside it (J13).
+// client has yet to tell. Afterwards the client appends its entry again, as an observer is behind
+// in one of its rows, and tells beside it (J13).
 func TestUndoneCommitOfAnEntryThatIsAppendedAgainErasesNothing(t *testing.T) {
 	t.Parallel()
 	percolatortest.Bubble(t, func(t *testing.T) {

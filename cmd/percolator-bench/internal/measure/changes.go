@@ -20,9 +20,9 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// changesBenchmark counts what a change costs, by cause: transactions read and write some rows each,
-// an observer reads a second row for each and writes it, and a collector removes what they have
-// overwritten. It is the workload of docs/examples/capacity/10k.yaml without its snapshots.
+// changesBenchmark counts what a change costs, by cause: transactions read and write some rows
+// each, an observer reads a second row for each and writes it, and a collector removes what they
+// have overwritten. It is the workload of docs/examples/capacity/10k.yaml without its snapshots.
 type changesBenchmark struct {
 	Changes     int   // rows that transactions write, each once
 	Rows        int   // of a transaction
