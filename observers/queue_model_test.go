@@ -40,12 +40,16 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 			"retry":                func(*rapid.T) { stored.parked = 0 },
 			"another worker parks": func(*rapid.T) { stored.parked = change },
 			"take": func(rt *rapid.T) {
+				f.q.mu.Lock() // what is delayed ripens meanwhile
 				e := f.col.cells["r"]
-				if running || e == nil || e.state != stateReady {
-					rt.Skip()
+				ready := !running && e != nil && e.state == stateReady
+				if ready { // else what made it ready was undone: take would wait for another cell
+					i, blocked := e.next(time.Now(), true)
+					ready = i >= 0 && !blocked
 				}
-				if i, blocked := e.next(time.Now(), true); i < 0 || blocked {
-					rt.Skip() // what made it ready was undone: take would wait for another cell
+				f.q.mu.Unlock()
+				if !ready {
+					rt.Skip()
 				}
 				j, _ = f.q.takeJob()
 				running = true
@@ -67,10 +71,12 @@ func TestQueueAgreesWithAFreshPage(t *testing.T) {
 			},
 		})
 		deliver(read())
-		e := f.col.cells["r"]
 		if running { // its end decides
 			return
 		}
+		f.q.mu.Lock()
+		defer f.q.mu.Unlock()
+		e := f.col.cells["r"]
 		if pending := e != nil && e.pending(&e.tasks[0]); pending != (stored.parked < change) {
 			rt.Fatalf("the store holds %+v, and the cell is pending: %v", stored, pending)
 		}

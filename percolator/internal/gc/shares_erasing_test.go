@@ -117,7 +117,7 @@ func shareErasing(t *testing.T, n int) []int {
 		left.Versions -= d.Versions
 		left.Rows -= d.Rows
 	}
-	if col.Versions != 2*col.Rows || col.Rows+col.Unread < clients*rows || left.Versions <= 0 || left.Rows <= 0 {
+	if col.Versions > 2*col.Rows || col.Rows+col.Unread < clients*rows || left.Versions <= 0 || left.Rows <= 0 {
 		t.Errorf("collected %+v, of that the others %+v", col, did)
 	}
 	fixture.WantCells(t, ctx, env, "in the end", clients*rows, 0, clients*rows, 0)
@@ -187,7 +187,7 @@ func divideCycle(t *testing.T, n int) time.Duration {
 	took := time.Since(started)
 	fixture.Must(t, err)
 	helping.Wait()
-	if col.Rows+col.Unread != clients*rows {
+	if col.Rows+col.Unread < clients*rows { // a page that is repeated counts twice
 		t.Errorf("collected %+v", col)
 	}
 	env.Audit(t, fixture.Collected)
