@@ -46,6 +46,9 @@ const matrixEnvs = 6
 // actors were lost.
 const matrixFloor = 1600
 
+// enoughCells are judged by what is usual: fewer, of a sample, may all end alike by chance.
+const enoughCells = 64
+
 // enoughFailures end the test: what breaks the protocol breaks hundreds of cells.
 const enoughFailures = 30
 
@@ -188,7 +191,7 @@ func (n *matrixTally) report(t *testing.T, wanted int) {
 	if ran := int(n.ran.Load()); ran != wanted {
 		t.Errorf("%d cells were run to their end, want all %d", ran, wanted)
 	}
-	if n.committed.Load() == 0 || n.aborted.Load() == 0 {
+	if wanted >= enoughCells && (n.committed.Load() == 0 || n.aborted.Load() == 0) {
 		t.Error("the matrix is one-sided")
 	}
 }
