@@ -39,8 +39,12 @@ var definite = []error{
 	percolator.ErrTooLarge,
 }
 
-// transient reports whether an error may be that of a store or an oracle which does not answer.
+// transient reports whether an error may be that of a store or an oracle which does not answer, or
+// of one look at an instance.
 func transient(err error) bool {
+	if errors.Is(err, meta.ErrUnconfirmed) {
+		return true
+	}
 	if slices.ContainsFunc(definite, func(d error) bool { return errors.Is(err, d) }) {
 		return false
 	}

@@ -18,6 +18,10 @@ import (
 // those of an instance that is no more. One look does not tell: the row is also missing for a
 // moment while its table is restored, and old in a copy that lags behind.
 
+// ErrUnconfirmed is in the error of a look that has found the schema missing, or older: either that
+// passes, or a later look confirms it.
+var ErrUnconfirmed = errors.New("the client looks again")
+
 // ReplacedError says that an instance was made anew below its clients.
 type ReplacedError struct{ Known, Found uint64 }
 
@@ -65,11 +69,15 @@ func (w *Watcher) checkReplaced(sent time.Time, known, m State, err error) error
 		w.Config.Logger.Error("the instance is not the one that this program began with: its stored schema is gone, or older; restart the program once the schema is stored",
 			"known", known.Version, "found", found)
 	}
+	var refused error
 	switch {
 	case m.Schema == nil:
-		return w.noSchema()
+		refused = w.noSchema()
 	case !confirmed:
-		return fmt.Errorf("percolator: %w: the stored schema has version %d, and had %d or another content; the client looks again", model.ErrSchemaMismatch, found, known.Version)
+		refused = fmt.Errorf("percolator: %w: the stored schema has version %d, and had %d or another content", model.ErrSchemaMismatch, found, known.Version)
 	}
-	return nil
+	if refused != nil && !confirmed {
+		return fmt.Errorf("%w; %w", refused, ErrUnconfirmed)
+	}
+	return refused
 }
