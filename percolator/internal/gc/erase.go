@@ -10,7 +10,6 @@ import (
 
 	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/internal/engine/store"
 	"github.com/gopercolator/percolator/percolator/model"
 	"github.com/gopercolator/percolator/tso"
@@ -98,7 +97,6 @@ func (x *eraser) removed(did *erased, versions int) {
 func (x *eraser) page(ctx context.Context, info *catalog.TableInfo, page []layout.Row, did *erased) error {
 	var muts []store.RowMutation
 	var expired []model.Cell
-	var locked []*locks.Met // expired values that cannot be deleted
 	table := info.Name
 	versions, tombstones := 0, 0
 	g, vctx := errgroup.WithContext(ctx)
@@ -106,7 +104,6 @@ func (x *eraser) page(ctx context.Context, info *catalog.TableInfo, page []layou
 	for _, row := range page {
 		cells := layout.DecodeRow(table, row)
 		garbage := collectible(cells, x.watermark)
-		locked = append(locked, lockedExpired(info, row.Key, cells, x.watermark)...)
 		tombstones += garbage.eraseUnobserved(info.IsObserved)
 		garbage.limit()
 		if mut := garbage.mutation(); mut != nil {
@@ -115,9 +112,11 @@ func (x *eraser) page(ctx context.Context, info *catalog.TableInfo, page []layou
 		}
 		for _, v := range garbage.tombstones {
 			if v.expired && info.NotifiesExpired(v.column) {
-				if len(cells[v.column].Locks) == 0 {
-					expired = append(expired, model.Cell{Table: table, Row: row.Key, Column: v.column})
+				if len(cells[v.column].Locks) > 0 {
+					did.leave(row.Key, 1)
+					continue
 				}
+				expired = append(expired, model.Cell{Table: table, Row: row.Key, Column: v.column})
 				continue
 			}
 			g.Go(func() error { return x.tombstone(vctx, table, row.Key, v, did) })
@@ -130,11 +129,11 @@ func (x *eraser) page(ctx context.Context, info *catalog.TableInfo, page []layou
 		x.removed(did, versions)
 		did.tombstones.Add(int64(tombstones))
 	}
-	if err = errors.Join(err, g.Wait()); err != nil || len(expired)+len(locked) == 0 {
+	if err = errors.Join(err, g.Wait()); err != nil || len(expired) == 0 {
 		return err
 	}
 	return WhileLeased(ctx, x.cfg.Lease, x.keep, func(ctx context.Context) error {
-		return errors.Join(x.deleteExpired(ctx, expired, did), x.resolveExpired(ctx, locked, did))
+		return x.deleteExpired(ctx, expired, did)
 	})
 }
 

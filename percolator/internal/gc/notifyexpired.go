@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gopercolator/percolator/internal/catalog"
 	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/engine/layout"
-	"github.com/gopercolator/percolator/internal/engine/locks"
 	"github.com/gopercolator/percolator/percolator/model"
-	"github.com/gopercolator/percolator/tso"
 )
 
 // No transaction commits when a value expires, so none notifies. Where the schema asks for it
@@ -20,42 +17,10 @@ import (
 //
 //	crash before the commit   what has led here stays, and leads the next collector here
 //	crash after it            the deletion's own entry leads here
+//	a lock above the value    the row is left to a cycle that resolves the lock (J12)
 //
 // Rejected: a notification without a deletion. Observers run for the newest change of a cell (I12),
 // and have run for the put.
-
-// lockedExpired lists the locks of a row that keep what has expired from being deleted or erased.
-// That of a transaction which never commits may be there for good, as no entry leads to it (J8).
-func lockedExpired(info *catalog.TableInfo, row string, cells layout.RowVersions, watermark tso.Timestamp) (list []*locks.Met) {
-	for col, v := range cells {
-		if v.Corrupt != nil || !base(v, watermark).Expired(watermark) {
-			continue
-		}
-		last := base(v, watermark) == base(v, tso.MaxTimestamp)
-		if !lockedAt(v, watermark) && !(last && info.NotifiesExpired(col)) {
-			continue
-		}
-		for _, l := range v.Locks {
-			list = append(list, &locks.Met{Cell: model.Cell{Table: info.Name, Row: row, Column: col}, Lock: l})
-		}
-	}
-	return list
-}
-
-// resolveExpired resolves locks of expired values, without waiting, and leaves the values to the
-// next cycle.
-func (x *eraser) resolveExpired(ctx context.Context, locked []*locks.Met, did *erased) error {
-	if err := x.e.Locks.ResolveEach(ctx, locked, locks.SeenEarlier); err != nil {
-		return err
-	}
-	for _, m := range locked {
-		if m.Err != nil {
-			return m.Err
-		}
-		did.leave(m.Cell.Row, 1)
-	}
-	return nil
-}
 
 // expiredAtOnce is how many cells one transaction deletes.
 const expiredAtOnce = 256
