@@ -111,15 +111,14 @@ func (x *eraser) page(ctx context.Context, info *catalog.TableInfo, page []layou
 			versions += versionsOf(garbage.erasures)
 		}
 		for _, v := range garbage.tombstones {
-			if v.expired && info.NotifiesExpired(v.column) {
-				if len(cells[v.column].Locks) > 0 {
-					did.leave(row.Key, 1)
-					continue
-				}
+			switch notifies := v.expired && info.NotifiesExpired(v.column); {
+			case !notifies:
+				g.Go(func() error { return x.tombstone(vctx, table, row.Key, v, did) })
+			case len(cells[v.column].Locks) > 0:
+				did.leave(row.Key, 1)
+			default:
 				expired = append(expired, model.Cell{Table: table, Row: row.Key, Column: v.column})
-				continue
 			}
-			g.Go(func() error { return x.tombstone(vctx, table, row.Key, v, did) })
 		}
 		did.leave(row.Key, int64(garbage.postponed))
 		did.corrupt.Add(int64(len(garbage.corrupt)))
