@@ -70,16 +70,16 @@ func ordersOf(ctx context.Context, t *testing.T, m *Market, r percolator.Reader,
 	return orders
 }
 
-var teapot = Listing{"L1", "ada", "teapot", "Teapot", 2500, 3}
+var teapot = Listing{ID: "L1", Seller: "ada", Slug: "teapot", Title: "Teapot", Cents: 2500, Stock: 3}
 
 func TestSlugsAreUnique(t *testing.T) {
 	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
 		ctx, c := t.Context(), env.Client
 		must(t, m.List(ctx, c, teapot))
-		if err := m.List(ctx, c, Listing{"L2", "bob", "teapot", "Another", 1900, 1}); !errors.Is(err, ErrSlugTaken) || !strings.Contains(fmt.Sprint(err), "L1") {
+		if err := m.List(ctx, c, Listing{ID: "L2", Seller: "bob", Slug: "teapot", Title: "Another", Cents: 1900, Stock: 1}); !errors.Is(err, ErrSlugTaken) || !strings.Contains(fmt.Sprint(err), "L1") {
 			t.Errorf("a slug twice: %v", err)
 		}
-		if err := m.List(ctx, c, Listing{"L1", "bob", "kettle", "Kettle", 1900, 1}); !errors.Is(err, percolator.ErrExists) {
+		if err := m.List(ctx, c, Listing{ID: "L1", Seller: "bob", Slug: "kettle", Title: "Kettle", Cents: 1900, Stock: 1}); !errors.Is(err, percolator.ErrExists) {
 			t.Errorf("an ID twice: %v", err)
 		}
 		must(t, c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
@@ -103,7 +103,9 @@ func TestStockIsNeverOversold(t *testing.T) {
 		var buyers sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
-			buyers.Go(func() { errs[i] = m.Buy(ctx, c, Order{fmt.Sprint("A-", i), "L1", "cid", 1}) })
+			buyers.Go(func() {
+				errs[i] = m.Buy(ctx, c, Order{Number: fmt.Sprint("A-", i), Listing: "L1", Buyer: "cid", Quantity: 1})
+			})
 		}
 		buyers.Wait()
 		refused := 0
@@ -120,7 +122,7 @@ func TestStockIsNeverOversold(t *testing.T) {
 			}
 			return nil
 		}))
-		if err := m.Buy(ctx, c, Order{"A-9", "L1", "cid", -1}); !errors.Is(err, ErrQuantity) {
+		if err := m.Buy(ctx, c, Order{Number: "A-9", Listing: "L1", Buyer: "cid", Quantity: -1}); !errors.Is(err, ErrQuantity) {
 			t.Errorf("less than one: %v", err)
 		}
 	})
@@ -130,7 +132,7 @@ func TestStockIsNeverOversold(t *testing.T) {
 func TestSellersFollow(t *testing.T) {
 	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
 		ctx, c := t.Context(), env.Client
-		must(t, m.List(ctx, c, teapot), m.List(ctx, c, Listing{"L2", "ada", "kettle", "Kettle", 1900, 1}), m.Buy(ctx, c, Order{"A-1", "L2", "cid", 1}))
+		must(t, m.List(ctx, c, teapot), m.List(ctx, c, Listing{ID: "L2", Seller: "ada", Slug: "kettle", Title: "Kettle", Cents: 1900, Stock: 1}), m.Buy(ctx, c, Order{Number: "A-1", Listing: "L2", Buyer: "cid", Quantity: 1}))
 		sent, err := work(ctx, m, c)
 		must(t, err)
 		want := Seller{"ada", []Item{{"teapot", "Teapot", 2500, false}, {"kettle", "Kettle", 1900, true}}, 1900}
@@ -155,7 +157,7 @@ func TestFeed(t *testing.T) {
 		must(t, err, m.List(ctx, c, teapot))
 		from := watch.At(start.StartTimestamp())
 		for _, number := range []string{"A-1", "A-2"} {
-			must(t, m.Buy(ctx, c, Order{number, "L1", "cid", 1}))
+			must(t, m.Buy(ctx, c, Order{Number: number, Listing: "L1", Buyer: "cid", Quantity: 1}))
 			var got []string
 			from, err = m.Feed(ctx, c, from, func(number, listing string) bool {
 				got = append(got, number+" "+listing)
@@ -172,9 +174,11 @@ func TestFeed(t *testing.T) {
 // it is there once, and the last teapots are gone.
 func TestBuyerDies(t *testing.T) {
 	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
-		order := func(run int) Order { return Order{fmt.Sprint("A-", run), fmt.Sprint("L", run), "cid", 3} }
+		order := func(run int) Order {
+			return Order{Number: fmt.Sprint("A-", run), Listing: fmt.Sprint("L", run), Buyer: "cid", Quantity: 3}
+		}
 		env.DieAtEach(func(ctx context.Context, run int, c *percolator.Client) error {
-			l := Listing{fmt.Sprint("L", run), "ada", fmt.Sprint("teapot-", run), "Teapot", 2500, 3}
+			l := Listing{ID: fmt.Sprint("L", run), Seller: "ada", Slug: fmt.Sprint("teapot-", run), Title: "Teapot", Cents: 2500, Stock: 3}
 			must(t, m.List(ctx, env.Client, l)) // with another client: not a write of this one
 			return m.Buy(ctx, c, order(run))
 		}, func(ctx context.Context, run int, c *percolator.Client) error {
@@ -199,7 +203,7 @@ func TestWorkerDies(t *testing.T) {
 		t.Skip("-short: takes seconds")
 	}
 	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
-		must(t, m.List(t.Context(), env.Client, Listing{"L1", "ada", "teapot", "Teapot", 2500, 1000}))
+		must(t, m.List(t.Context(), env.Client, Listing{ID: "L1", Seller: "ada", Slug: "teapot", Title: "Teapot", Cents: 2500, Stock: 1000}))
 		sent := map[string]bool{}
 		worker := func(ctx context.Context, c *percolator.Client) error {
 			webhooks, err := work(ctx, m, c)
@@ -209,7 +213,7 @@ func TestWorkerDies(t *testing.T) {
 			return err
 		}
 		env.DieAtEach(func(ctx context.Context, run int, c *percolator.Client) error {
-			must(t, m.Buy(ctx, env.Client, Order{fmt.Sprint("A-", run), "L1", "cid", 1}), env.Client.Flush(ctx))
+			must(t, m.Buy(ctx, env.Client, Order{Number: fmt.Sprint("A-", run), Listing: "L1", Buyer: "cid", Quantity: 1}), env.Client.Flush(ctx))
 			return worker(ctx, c)
 		}, func(ctx context.Context, run int, c *percolator.Client) error {
 			if err := worker(ctx, c); err != nil {
@@ -226,13 +230,17 @@ func TestWorkerDies(t *testing.T) {
 	})
 }
 
-// docs/TUTORIAL.md shows what a day prints.
+// docs/TUTORIAL.md shows what a day prints. A second one, of a program that runs again, ends too.
 func TestDay(t *testing.T) {
 	inMarket(t, func(t *testing.T, m *Market, env *percolatortest.Env) {
 		var out bytes.Buffer
 		must(t, m.day(t.Context(), env.Client, &out))
 		if !strings.Contains(out.String(), "[{Slug:teapot Title:Teapot Cents:2500 SoldOut:false}], revenue 5000\n") {
 			t.Errorf("it printed %s", out.String())
+		}
+		must(t, m.day(t.Context(), env.Client, &out))
+		if !strings.HasSuffix(out.String(), "revenue 5000\n") {
+			t.Errorf("with the second day it printed %s", out.String())
 		}
 	})
 }
