@@ -23,6 +23,9 @@
 // concurrent transactions that write one cell at most one commits. Write skew is possible.
 // GetForUpdate prevents it for single cells, LockReads for everything that a transaction reads.
 //
+// Types such as Schema, ScanOptions and Range are those of package model:
+// go doc github.com/gopercolator/percolator/percolator/model shows their fields.
+//
 // # Where to find the protocol
 //
 //	internal/engine/layout  the four families that make a cell, and their encodings
