@@ -122,9 +122,12 @@ type batcher struct {
 
 	handed atomic.Uint32 // shards handed out by here
 
-	mu    sync.Mutex
-	sent  []*part     // in flight; nil between requests
-	timer *time.Timer // calls delay while a request is in flight
+	mu   sync.Mutex
+	sent []*part // in flight; nil between requests
+	// overdue: the request in flight takes longer than gracePeriod, so parts that begin are late at
+	// once. A timer for them would wake every client of an oracle that is away all the time.
+	overdue atomic.Bool
+	timer   *time.Timer // calls delay while a request is in flight
 }
 
 func newBatcher() *batcher {
@@ -183,6 +186,9 @@ func (q *batcher) begin(s *shard, old *part) (*part, error) {
 	}
 	p := &part{woken: make(chan struct{})}
 	p.joined.Store(1)
+	if q.overdue.Load() { // checked under the lock, see delay
+		p.delay()
+	}
 	s.forming.Store(p)
 	s.mu.Unlock()
 	wake(q.ready)
@@ -232,6 +238,7 @@ func (q *batcher) answer(first Timestamp, err error) {
 	q.mu.Lock()
 	parts := q.sent
 	q.sent = nil
+	q.overdue.Store(false)
 	q.timer.Stop()
 	q.mu.Unlock()
 	for _, p := range parts {
@@ -247,13 +254,13 @@ func (q *batcher) delay() {
 	if q.sent == nil {
 		return
 	}
+	q.overdue.Store(true) // before it takes the locks of the shards
 	for _, p := range q.sent {
 		p.delay()
 	}
 	for i := range q.shards {
 		q.shards[i].delay()
 	}
-	q.timer.Reset(gracePeriod)
 }
 
 func (s *shard) delay() {

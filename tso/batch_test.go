@@ -122,3 +122,32 @@ func TestBatcherUnderPressure(t *testing.T) {
 		})
 	}
 }
+
+// Callers who come while an answer is late watch their contexts at once, without a timer.
+func TestCallersOfLateAnswers(t *testing.T) {
+	q := newBatcher()
+	join := func() *part {
+		p, _, err := q.join()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	join()
+	q.take()
+	q.delay()
+	q.timer.Stop()
+	p := join()
+	if got := p.state.Load(); got != late {
+		t.Errorf("a part that began while the answer was late has the state %d, want %d", got, late)
+	}
+	q.answer(1, nil)
+	q.take()
+	if got := join().state.Load(); got != waiting {
+		t.Errorf("a part that began after the answer has the state %d, want %d", got, waiting)
+	}
+	q.answer(2, nil)
+	if err := p.wait(t.Context(), attentive); err != nil || p.first != 2 {
+		t.Errorf("the late part got %d, %v, want 2", p.first, err)
+	}
+}
