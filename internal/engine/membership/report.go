@@ -131,18 +131,28 @@ func (r *Reporter) makeRoom(ctx context.Context, now tso.Timestamp) error {
 	if err != nil {
 		return err
 	}
-	live, dead := liveReports(stored, now)
+	r.others = 0
+	dead := map[string][]byte{}
+	for _, item := range stored {
+		var o struct { // all of a report that matters here: to decode the rest costs far more
+			Expires tso.Timestamp `json:"expires"`
+		}
+		switch name, ok := reports.decode(item.Column, item.Value, &o); {
+		case !ok || !lives(o.Expires, now):
+			dead[item.Column] = item.Value
+		case name != r.report.Name:
+			r.others++
+		}
+	}
 	if err := reports.prune(ctx, r.e, dead); err != nil {
 		return err
 	}
-	live = slices.DeleteFunc(live, func(o model.Report) bool { return o.Name == r.report.Name })
-	r.others = len(live)
 	most := model.MaxReports
 	if !r.report.HasWorker() {
 		most -= model.MaxWorkers
 	}
-	if len(live) >= most {
-		return fmt.Errorf("percolator: %w: %d clients and workers report already", model.ErrTooLarge, len(live))
+	if r.others >= most {
+		return fmt.Errorf("percolator: %w: %d clients and workers report already", model.ErrTooLarge, r.others)
 	}
 	return nil
 }
@@ -160,7 +170,7 @@ func Reports(ctx context.Context, e *engine.Engine) ([]model.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	live, _ := liveReports(stored, now)
+	live := liveReports(stored, now)
 	ended := endedSessions(ctx, e, live, func(r model.Report) string { return r.Session })
 	live = slices.DeleteFunc(live, func(r model.Report) bool { return ended[r.Session] })
 	slices.SortFunc(live, func(a, b model.Report) int {
@@ -176,19 +186,17 @@ func readReports(ctx context.Context, e *engine.Engine) ([]layout.Item, error) {
 	return reports.read(ctx, e, reports.prefix)
 }
 
-// liveReports tells the reports that count from the others, by column.
-func liveReports(stored []layout.Item, now tso.Timestamp) (live []model.Report, dead map[string][]byte) {
-	live, dead = make([]model.Report, 0, len(stored)), map[string][]byte{}
+// liveReports are the reports that count.
+func liveReports(stored []layout.Item, now tso.Timestamp) []model.Report {
+	live := make([]model.Report, 0, len(stored))
 	for _, item := range stored {
 		var r model.Report
 		name, ok := reports.decode(item.Column, item.Value, &r)
-		if r.Name = name; ok && lives(r, now) {
+		if r.Name = name; ok && lives(r.Expires, now) {
 			live = append(live, r)
-		} else {
-			dead[item.Column] = item.Value
 		}
 	}
-	return live, dead
+	return live
 }
 
 // reportTime is the oracle's time, estimated if the client has asked lately.
@@ -200,9 +208,9 @@ func reportTime(ctx context.Context, e *engine.Engine) (tso.Timestamp, error) {
 	return e.Clock.Next(ctx)
 }
 
-// lives tells whether a report still counts. One from far in the future does not.
-func lives(r model.Report, now tso.Timestamp) bool {
-	return r.Expires > now && r.Expires.Sub(now) <= reportLeases*MaxReportInterval+2*reportGrace
+// lives tells whether a report that expires then still counts. One from far in the future does not.
+func lives(expires, now tso.Timestamp) bool {
+	return expires > now && expires.Sub(now) <= reportLeases*MaxReportInterval+2*reportGrace
 }
 
 // encodeReport leaves out the columns, and then as many observers as it must, the quietest first.
