@@ -69,6 +69,8 @@ func (b *synctestBubble) draw() uint64 {
 	{"runtime/proc.go", "func preemptone(pp *p) bool {\n", "func preemptone(pp *p) bool {\n\tif gp := pp.m.ptr(); gp == nil || gp.curg == nil || gp.curg.bubble != nil {\n\t\treturn false\n\t}\n"},
 	// While a goroutine is in a system call no other one runs, however long that takes.
 	{"runtime/proc.go", "\t\tsysretake := false\n", "\t\tsysretake := false\n\t\tif mp := pp.m.ptr(); mp != nil {\n\t\t\tif gp := mp.curg; gp != nil && gp.bubble != nil {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t}\n"},
+	// There is one processor, so the one that makes a goroutine ready never finds another one idle.
+	{"runtime/proc.go", "if sched.nmspinning.Load() != 0 ||", "if gomaxprocs == 1 || sched.nmspinning.Load() != 0 ||"},
 	// Memory is not given back, as allocation passes over what is being given back.
 	{"runtime/mgcscavenge.go", "\tc <- 1\n\tscavenger.park()\n", "\tc <- 1\n\tfor {\n\t\tscavenger.park()\n\t}\n"},
 	{"runtime/proc.go", "if pp.schedtick%61 == 0 && ", "if false && "},
