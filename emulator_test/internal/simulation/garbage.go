@@ -7,7 +7,7 @@ import (
 
 // collectEvery is how many requests to the stores make enough garbage to collect it. To touch new
 // memory takes longer.
-const collectEvery = 8_000
+const collectEvery = 24_000
 
 // collectGarbage calls Config.Garbage now and then, at its own instants, at which all others
 // waits: a collection does not change who runs next.
