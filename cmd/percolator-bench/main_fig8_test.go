@@ -31,7 +31,7 @@ func TestBenchFig8(t *testing.T) {
 		checkFig8(t, m, r.Table("costs").Row(m.Name))
 	}
 	if names = slices.Compact(names); !slices.Equal(names, []string{"get", "get-batched", "get-cell", "get-cell-batched",
-		"write", "write-limit", "blind", "rows10"}) {
+		"get-view", "multi", "write", "write-limit", "blind", "rows10", "rows10-blind"}) {
 		t.Errorf("comparisons %v", names)
 	}
 	drawn(t, charts, "fig8-reads-ratio", "fig8-reads-throughput", "fig8-writes-ratio", "fig8-writes-throughput")
@@ -74,7 +74,10 @@ func checkFig8(t *testing.T, m, costs *report.Row) {
 	case strings.HasPrefix(name, "rows10"):
 		locks = 11
 		between("MutateRows", costs.Value("MutateRows"), 1/n, 9)
-	case !write && strings.HasSuffix(name, "-batched"):
+	case name == "multi":
+		locks, reads = 0, 1
+		between("timestamps", costs.Value("Oracle"), 1/n, 1)
+	case !write && (strings.HasSuffix(name, "-batched") || name == "get-view"):
 		locks = 0
 		between("ReadRows", costs.Value("ReadRows"), 1/n, 1)
 	case !write:

@@ -115,16 +115,24 @@ func (l *fig8Lab) kinds() []fig8Kind {
 			ours: fig8Side{label: ours, rows: l.ours, op: op, stats: l.client.Stats, finish: l.client.Flush},
 			raw:  fig8Side{label: raw, rows: rawRows, op: rawOp}}
 	}
-	const snapshot, commit = "Get from a Snapshot of many Gets", "Begin, Set and Commit"
+	const snapshot, commit, commit10 = "Get from a Snapshot of many Gets", "Begin, Set and Commit", "Begin, Set in 10 rows and Commit"
+	const tenInTurn = "10 MutateRow in turn"
 	return []fig8Kind{
 		reads("get", snapshot+", batching off", l.unbatched, fig8OfRow, fig8Latest),
 		reads("get-batched", snapshot, l.client, fig8OfRow, fig8Latest),
 		reads("get-cell", snapshot+", batching off", l.unbatched, fig8OfCell, fig8Named),
 		reads("get-cell-batched", snapshot, l.client, fig8OfCell, fig8Named),
+		{name: "get-view", rowsPerOp: 1,
+			ours: fig8Side{label: "Get in a View of its own", rows: l.ours, op: getInView(l.client), stats: l.client.Stats},
+			raw:  fig8Side{label: fig8OfRow, rows: l.plain, op: l.readRow(fig8Latest)}},
+		{name: "multi", rowsPerOp: fig8MultiRows,
+			ours: fig8Side{label: "GetMulti of 64 rows from a Snapshot of its own", rows: l.ours, op: getMulti(l.client), stats: l.client.Stats},
+			raw:  fig8Side{label: "ReadRows of 64 rows, no column named", rows: l.plain, op: l.readRows}},
 		writes("write", commit, 1, writeRows(l.client, 1), "MutateRow", l.plain, l.mutateRow),
 		writes("write-limit", commit, 1, writeRows(l.client, 1), "two CheckAndMutateRow", l.limit, l.lockAndCommit),
 		writes("blind", commit+", Blind", 1, writeRows(l.client, 1, percolator.Blind()), "MutateRow", l.plain, l.mutateRow),
-		writes("rows10", "Begin, Set in 10 rows and Commit", fig8TxnRows, writeRows(l.client, fig8TxnRows), "10 MutateRow in turn",
+		writes("rows10", commit10, fig8TxnRows, writeRows(l.client, fig8TxnRows), tenInTurn, l.plain, l.mutateTenInTurn),
+		writes("rows10-blind", commit10+", Blind", fig8TxnRows, writeRows(l.client, fig8TxnRows, percolator.Blind()), tenInTurn,
 			l.plain, l.mutateTenInTurn),
 	}
 }
@@ -135,6 +143,9 @@ const (
 	// and goroutines have snapshots of their own, since requests at one timestamp are cheaper
 	// together than at many.
 	fig8SnapshotGets = 64
+
+	// fig8MultiRows is how many rows a GetMulti reads.
+	fig8MultiRows = 64
 
 	// fig8TxnRows is how many rows the larger transactions write.
 	fig8TxnRows = 10
@@ -164,6 +175,62 @@ func getFromSnapshot(c *percolator.Client) fig8Op {
 		}
 		return w.rows.check(w.values[0], row, v)
 	}
+}
+
+// getInView is a Get with a timestamp of its own.
+func getInView(c *percolator.Client) fig8Op {
+	return func(ctx context.Context, w *fig8Walker) error {
+		return c.View(ctx, func(ctx context.Context, s *percolator.Snapshot) error {
+			row := w.step()
+			v, err := s.Get(ctx, fig8Cell(w.rows.keys[row]))
+			if err != nil {
+				return err
+			}
+			return w.rows.check(w.values[0], row, v)
+		})
+	}
+}
+
+// getMulti reads fig8MultiRows rows at a timestamp of its own.
+func getMulti(c *percolator.Client) fig8Op {
+	return func(ctx context.Context, w *fig8Walker) error {
+		s, err := c.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		var rows [fig8MultiRows]int
+		cells := make([]percolator.Cell, len(rows))
+		for i := range rows {
+			rows[i] = w.step()
+			cells[i] = fig8Cell(w.rows.keys[rows[i]])
+		}
+		found, err := s.GetMulti(ctx, cells...)
+		for i := 0; i < len(rows) && err == nil; i++ {
+			err = w.rows.check(w.values[0], rows[i], found[i])
+		}
+		return err
+	}
+}
+
+// readRows reads fig8MultiRows rows in one request.
+func (l *fig8Lab) readRows(ctx context.Context, w *fig8Walker) error {
+	rows := map[string]int{}
+	keys := make(bigtable.RowList, fig8MultiRows)
+	for i := range keys {
+		row := w.step()
+		keys[i] = l.plain.keys[row]
+		rows[keys[i]] = row
+	}
+	var wrong error
+	err := l.plain.table.ReadRows(ctx, keys, func(r bigtable.Row) bool {
+		wrong = w.rows.check(w.values[0], rows[r.Key()], r[fig8Family][0].Value)
+		delete(rows, r.Key())
+		return wrong == nil
+	}, fig8Latest)
+	if err = errors.Join(err, wrong); err == nil && len(rows) > 0 {
+		err = fmt.Errorf("%d of %d rows were not found", len(rows), fig8MultiRows)
+	}
+	return err
 }
 
 // writeRows is a transaction that writes n rows.

@@ -37,11 +37,14 @@ func ratioGoals() []goalRatio {
 		{"… against ReadRow that names no column", "0.94", "get", 64, 0.95},
 		{"Get against ReadRow that names no column, 64 goroutines, batching on", "", "get-batched", 64, 2},
 		{"Get against ReadRow that names no column, 256 goroutines, batching on", "", "get-batched", 256, 3},
+		{"Get in a View of its own against ReadRow that names no column, 256 goroutines", "", "get-view", 256, 3},
+		{"GetMulti of 64 rows against ReadRows of 64, 1 goroutine", "", "multi", 1, 0.90},
 		{"Get against raw ReadRow of the cell, 1 goroutine", "", "get-cell-batched", 1, 0.90},
 		{"… against ReadRow that names no column, 1 goroutine", "", "get-batched", 1, 0.90},
-		{"single-cell write against raw MutateRow, 64 goroutines", "0.23", "write", 64, 0.33},
+		{"single-cell write against raw MutateRow, 64 goroutines", "0.23", "write", 64, 0.38},
 		{"single-cell write against two raw CheckAndMutateRow, 64 goroutines", "", "write-limit", 64, 0.85},
 		{"10-row write against ten raw MutateRow, 64 goroutines", "", "rows10", 64, 0.50},
+		{"10-row blind write against ten raw MutateRow, 64 goroutines", "", "rows10-blind", 64, 0.60},
 	}
 }
 
