@@ -44,13 +44,16 @@ const (
 	changedText  = "text"
 )
 
-func changesSchema(observed bool) *percolator.Schema {
+// schema has short drains where little is stored: the more there is, the longer the machine may take
+// for a request.
+func (b *changesBenchmark) schema() *percolator.Schema {
 	t := percolator.Table{Name: changedTable}
-	if observed {
+	if !b.NoObserver {
 		t.Observed = []string{changedText}
 	}
+	lifetime := min(3*time.Second+time.Duration(b.Changes)*20*time.Microsecond, 30*time.Second)
 	return &percolator.Schema{Tables: []percolator.Table{t, {Name: secondTable}},
-		Timing: percolator.Timing{RequestLifetime: 3 * time.Second, MetaMaxAge: 5 * time.Second}} // short drains
+		Timing: percolator.Timing{RequestLifetime: lifetime, MetaMaxAge: lifetime + 2*time.Second}}
 }
 
 func (b *changesBenchmark) run(ctx context.Context, r *run) error {
@@ -75,7 +78,7 @@ type changesSite struct {
 }
 
 func (b *changesBenchmark) start(ctx context.Context, concurrency int, emulator string) (*changesSite, error) {
-	s := &changesSite{environment: newEnvironment(ctx, emulator, changesSchema(!b.NoObserver)), sent: map[string]*causeCounter{}}
+	s := &changesSite{environment: newEnvironment(ctx, emulator, b.schema()), sent: map[string]*causeCounter{}}
 	s.runOracle(ctx, tso.ServerConfig{Now: func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }})
 	client := func(name string) *percolator.Client {
 		s.sent[name] = newCauseCounter()
