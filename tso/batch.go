@@ -32,10 +32,10 @@ const gracePeriod = 10 * time.Millisecond
 const attentive = 8
 
 // part is the callers of one shard that share one request. Each has a position, and gets the
-// timestamp at that position of the part's block.
+// timestamp at that position of the part's block, or those from there on.
 type part struct {
-	joined atomic.Int64 // callers that have arrived, far more than fit when no more are taken
-	n      int          // callers; set when the part is taken
+	joined atomic.Int64 // timestamps that are wanted, far more than fit when no more are taken
+	n      int          // timestamps; set when the part is taken
 
 	// woken is closed when the part is answered, or late.
 	woken chan struct{}
@@ -112,7 +112,7 @@ type shard struct {
 type batcher struct {
 	shards []shard
 	here   sync.Pool // of *shard: the one of the processor that the caller runs on
-	full   int       // callers in a part
+	full   int       // timestamps in a part
 
 	// ready, with room for one, tells the sender that a caller waits.
 	ready chan struct{}
@@ -151,25 +151,25 @@ func (q *batcher) mine() *shard {
 	return s
 }
 
-// join adds the caller to the batch that is forming.
-func (q *batcher) join() (p *part, position int, err error) {
+// join adds the caller, who wants n timestamps in a row, to the batch that is forming.
+func (q *batcher) join(n int) (p *part, position int, err error) {
 	s := q.mine()
 	for {
 		p := s.forming.Load()
 		if p != nil {
-			if joined := p.joined.Add(1); joined <= int64(q.full) {
-				return p, int(joined) - 1, nil
+			if joined := p.joined.Add(int64(n)); joined <= int64(q.full) {
+				return p, int(joined) - n, nil
 			}
 		}
-		if p, err := q.begin(s, p); p != nil || err != nil {
+		if p, err := q.begin(s, p, n); p != nil || err != nil {
 			return p, 0, err
 		}
 	}
 }
 
-// begin begins a part with one caller after old, which takes no more. nil: another caller has
-// started one.
-func (q *batcher) begin(s *shard, old *part) (*part, error) {
+// begin begins a part with one caller after old, which takes no more: what is left of that is
+// skipped. nil: another caller has started one.
+func (q *batcher) begin(s *shard, old *part, n int) (*part, error) {
 	s.mu.Lock()
 	switch s.forming.Load() {
 	case nil: // old was taken
@@ -185,7 +185,7 @@ func (q *batcher) begin(s *shard, old *part) (*part, error) {
 		return nil, *err
 	}
 	p := &part{woken: make(chan struct{})}
-	p.joined.Store(1)
+	p.joined.Store(int64(n))
 	if q.overdue.Load() { // checked under the lock, see delay
 		p.delay()
 	}
@@ -196,7 +196,7 @@ func (q *batcher) begin(s *shard, old *part) (*part, error) {
 }
 
 // take removes the oldest part of each shard and returns the parts with the number of their
-// callers, 0 if none waits. No one joins them any more. The caller has to answer them.
+// timestamps, 0 if no caller waits. No one joins them any more. The caller has to answer them.
 func (q *batcher) take() (parts []*part, n int) {
 	for i := range q.shards {
 		if p := q.shards[i].take(q.full); p != nil {
@@ -230,7 +230,7 @@ func (s *shard) take(full int) (p *part) {
 	return p
 }
 
-// noMore, instead of the number of callers, refuses further ones.
+// noMore, instead of the number of timestamps, refuses further callers.
 const noMore = 1 << 32
 
 // answer gives the callers of the last take timestamps from first on, or err.

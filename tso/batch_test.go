@@ -57,7 +57,7 @@ func (c *crowdOf) send(r *rand.Rand, stop <-chan struct{}) {
 // was served after it asked. It reports whether the batcher is closed.
 func (c *crowdOf) ask(ctx context.Context) (closed bool) {
 	before := c.reached.Load()
-	p, position, err := c.q.join()
+	p, position, err := c.q.join(1)
 	if err != nil {
 		return true
 	}
@@ -127,7 +127,7 @@ func TestBatcherUnderPressure(t *testing.T) {
 func TestCallersOfLateAnswers(t *testing.T) {
 	q := newBatcher()
 	join := func() *part {
-		p, _, err := q.join()
+		p, _, err := q.join(1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -131,11 +131,21 @@ func parseTargets(targets string) ([]string, error) {
 //
 // A caller that gives up affects no other; its timestamp is skipped. When very many callers wait at
 // once, Next may return up to 20 ms after the end of ctx.
-func (c *Client) Next(ctx context.Context) (Timestamp, error) {
+func (c *Client) Next(ctx context.Context) (Timestamp, error) { return c.next(ctx, 1) }
+
+// NextBlock implements [Blocks]. It is Next but for the number.
+func (c *Client) NextBlock(ctx context.Context, n int) (Timestamp, error) {
+	if err := checkBlock(n); err != nil {
+		return 0, err
+	}
+	return c.next(ctx, n)
+}
+
+func (c *Client) next(ctx context.Context, n int) (Timestamp, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("tso: asking for a timestamp: %w", err)
 	}
-	part, position, err := c.batch.join()
+	part, position, err := c.batch.join(n)
 	if err != nil {
 		return 0, err
 	}

@@ -326,7 +326,7 @@ func TestBatcherBounds(t *testing.T) {
 	q := newBatcher()
 	var callers []caller
 	for range 2*MaxBatch + 1 {
-		p, position, err := q.join()
+		p, position, err := q.join(1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +366,7 @@ func TestBatcherLateAnswer(t *testing.T) {
 		crowd := func(ctx context.Context) {
 			for range cap(ended) / 4 {
 				go func() {
-					p, position, err := q.join()
+					p, position, err := q.join(1)
 					if err == nil {
 						err = p.wait(ctx, position)
 					}
@@ -418,7 +418,7 @@ func TestClientAllocations(t *testing.T) {
 	q := newBatcher()
 	perCaller := testing.AllocsPerRun(10, func() {
 		for range 1000 {
-			if _, _, err := q.join(); err != nil {
+			if _, _, err := q.join(1); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -62,6 +62,7 @@ package tso
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gopercolator/percolator/tso/internal/record"
 )
@@ -77,6 +78,25 @@ type Oracle interface {
 	// Next fails at the latest when ctx ends; the error then satisfies errors.Is with ctx.Err(). It
 	// is safe for concurrent use.
 	Next(ctx context.Context) (Timestamp, error)
+}
+
+// Blocks is an [Oracle] that hands out several timestamps at once, as a [Client] and a [Server] do.
+// Where it is missing, each run of an observer commits by itself.
+type Blocks interface {
+	Oracle
+	// NextBlock returns the first of n timestamps in a row, each of which is as one of Next. So no
+	// other timestamp lies between them. n is 1 to 1,024; ErrInvalidArgument beyond.
+	NextBlock(ctx context.Context, n int) (first Timestamp, err error)
+}
+
+// maxBlock is the most timestamps of one call of NextBlock.
+const maxBlock = MaxBatch / maxShards
+
+func checkBlock(n int) error {
+	if n < 1 || n > maxBlock {
+		return fmt.Errorf("tso: %w: a block of %d timestamps, not 1 to %d", ErrInvalidArgument, n, maxBlock)
+	}
+	return nil
 }
 
 var (

@@ -169,11 +169,21 @@ const nextTimeout = 10 * time.Second
 // Next implements [Oracle] for callers in the same process. While this server does not lead, or
 // cannot reserve timestamps, Next waits, at most for 10 s; the error then satisfies errors.Is with
 // ErrNotLeader or ErrUnavailable. ErrClosed: Run has ended.
-func (s *Server) Next(ctx context.Context) (Timestamp, error) {
+func (s *Server) Next(ctx context.Context) (Timestamp, error) { return s.next(ctx, 1) }
+
+// NextBlock implements [Blocks]. It is Next but for the number.
+func (s *Server) NextBlock(ctx context.Context, n int) (Timestamp, error) {
+	if err := checkBlock(n); err != nil {
+		return 0, err
+	}
+	return s.next(ctx, n)
+}
+
+func (s *Server) next(ctx context.Context, n int) (Timestamp, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("tso: asking for a timestamp: %w", err)
 	}
-	ts, err := s.take(ctx, 1)
+	ts, err := s.take(ctx, n)
 	if err == nil {
 		return ts, nil
 	}
@@ -181,7 +191,7 @@ func (s *Server) Next(ctx context.Context) (Timestamp, error) {
 	defer cancel()
 	for {
 		changed := s.alloc.watch()
-		ts, err := s.take(ctx, 1)
+		ts, err := s.take(ctx, n)
 		if err == nil || errors.Is(err, ErrExhausted) {
 			return ts, err
 		}

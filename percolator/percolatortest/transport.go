@@ -206,15 +206,25 @@ type clientOracle struct {
 
 // Next asks the oracle for a timestamp, as far as the client's faults allow.
 func (o clientOracle) Next(ctx context.Context) (tso.Timestamp, error) {
+	return o.ask(ctx, o.oracle.Next)
+}
+
+// NextBlock asks the oracle for timestamps in a row, by one request, as far as the client's faults
+// allow.
+func (o clientOracle) NextBlock(ctx context.Context, n int) (tso.Timestamp, error) {
+	return o.ask(ctx, func(ctx context.Context) (tso.Timestamp, error) { return o.oracle.(tso.Blocks).NextBlock(ctx, n) })
+}
+
+func (o clientOracle) ask(ctx context.Context, next func(context.Context) (tso.Timestamp, error)) (tso.Timestamp, error) {
 	r, action, err := o.faults.decide(ctx, Oracle, nil)
 	if err != nil {
 		return 0, err
 	}
 	if action == Pass {
-		return o.oracle.Next(ctx)
+		return next(ctx)
 	}
 	got := o.faults.carryOut(ctx, r, action, func(ctx context.Context) answer {
-		ts, err := o.oracle.Next(ctx)
+		ts, err := next(ctx)
 		return answer{messages: []proto.Message{wrapperspb.Int64(int64(ts))}, err: err}
 	})
 	if status.Code(got.err) == codes.Unavailable { // as tso.Client says it, without a code

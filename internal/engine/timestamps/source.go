@@ -117,6 +117,23 @@ type stamp struct {
 // Next asks the oracle for a timestamp greater than all that it has given (I1). Errors: ErrClosed,
 // the context's, and the oracle's.
 func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
+	return s.next(ctx, 1, s.Oracle.Next)
+}
+
+// Block asks the oracle for n timestamps in a row, and returns the first with the time at which the
+// client asked. ErrUnsupported: the oracle gives none but one by one.
+func (s *Source) Block(ctx context.Context, n int) (stamp, error) {
+	blocks, ok := s.Oracle.(tso.Blocks)
+	if !ok {
+		return stamp{}, fmt.Errorf("percolator: oracle: blocks of timestamps: %w", tso.ErrUnsupported)
+	}
+	asked := s.Moment()
+	ts, err := s.next(ctx, n, func(ctx context.Context) (tso.Timestamp, error) { return blocks.NextBlock(ctx, n) })
+	return stamp{TS: ts, When: asked}, err
+}
+
+// next asks for n timestamps by one request, and returns the first.
+func (s *Source) next(ctx context.Context, n int, ask func(context.Context) (tso.Timestamp, error)) (tso.Timestamp, error) {
 	if err := retry.CheckContext(ctx); err != nil {
 		return 0, err
 	}
@@ -129,13 +146,13 @@ func (s *Source) Next(ctx context.Context) (tso.Timestamp, error) {
 	s.Store.Count.Oracle.Add(1)
 	s.Store.OracleOutage.Asked()
 	asked := s.Moment()
-	ts, err := s.Oracle.Next(ctx)
+	ts, err := ask(ctx)
 	s.tookOracle(ctx, asked.Time, err)
 	span.End(err)
 	if err != nil {
 		return 0, fmt.Errorf("percolator: oracle: %w", retry.WithContext(ctx, err))
 	}
-	s.Newest.offer(stamp{TS: ts, When: asked})
+	s.Newest.offer(stamp{TS: ts + tso.Timestamp(n-1), When: asked})
 	return ts, nil
 }
 

@@ -30,6 +30,11 @@ func (o *Counter) Next(context.Context) (tso.Timestamp, error) {
 	return tso.Timestamp(o.Last.Add(1)), nil
 }
 
+// NextBlock is the next n timestamps.
+func (o *Counter) NextBlock(_ context.Context, n int) (tso.Timestamp, error) {
+	return tso.Timestamp(o.Last.Add(int64(n))-int64(n)) + 1, nil
+}
+
 // Pass lets the oracle's time go on.
 func (o *Counter) Pass(d time.Duration) { o.Last.Add(int64(tso.Timestamp(0).Add(d))) }
 

@@ -53,11 +53,21 @@ type waitedFor struct{}
 
 // Next implements tso.Oracle.
 func (o *distantClient) Next(ctx context.Context) (tso.Timestamp, error) {
+	o.travel(ctx)
+	return o.Client.Next(ctx)
+}
+
+// NextBlock implements tso.Blocks.
+func (o *distantClient) NextBlock(ctx context.Context, n int) (tso.Timestamp, error) {
+	o.travel(ctx)
+	return o.Client.NextBlock(ctx, n)
+}
+
+func (o *distantClient) travel(ctx context.Context) {
 	if ctx.Value(waitedFor{}) != nil {
 		o.waited.Add(1)
 	}
 	pause(ctx, o.delay)
-	return o.Client.Next(ctx)
 }
 
 // distantOracle serves an oracle, near and far. It is reached over gRPC like the store, so that a
