@@ -3,7 +3,6 @@ package observers
 import (
 	"context"
 
-	"github.com/gopercolator/percolator/internal/engine/commit"
 	"github.com/gopercolator/percolator/internal/ordered"
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/model"
@@ -15,7 +14,7 @@ import (
 // cell up to the run's start timestamp, notifications up to there are erased (I13): by the mutation
 // that commits the last acknowledgment, or here if another worker was faster.
 func (w *Worker) attemptAcknowledged(ctx context.Context, r *run) []outcome {
-	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
+	tx, err := w.begin(ctx, r)
 	if err != nil {
 		return r.all(w.failed(r, err, stagePrepare))
 	}

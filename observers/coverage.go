@@ -40,6 +40,7 @@ type runner struct {
 	counters counters
 	// warnedOfLoop is when the worker last warned of a loop of its runs, in nanoseconds; 0: never.
 	warnedOfLoop atomic.Int64
+	groups       grouping
 
 	// The rest is guarded by queue.mu.
 

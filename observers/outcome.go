@@ -133,20 +133,22 @@ func (q *queue) finish(j job, out outcome) {
 	q.schedule(e, now)
 }
 
-// count tells the congestion of an observer how an attempt ended: one transaction, whatever its
-// cells.
-func (q *queue) count(rn *runner, outs []outcome) {
+// count tells the congestion of an observer, and its groups, how an attempt ended: one transaction,
+// whatever its cells.
+func (q *queue) count(r *run, outs []outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, out := range outs {
 		switch {
 		case out.state == runCommitted:
-			rn.congestion.committed()
-			return
+			r.runner.congestion.committed()
 		case out.contended():
-			rn.congestion.conflicted()
-			return
+			r.runner.congestion.conflicted()
+		default:
+			continue
 		}
+		r.runner.groups.note(r)
+		return
 	}
 }
 

@@ -89,7 +89,7 @@ func (q *queue) takeJob() (job, bool) {
 
 // end is finish for a run of one attempt.
 func (f *fixture) end(j job, out outcome) {
-	f.q.count(j.runner, []outcome{out})
+	f.q.count(j.run, []outcome{out})
 	f.q.finish(j, out)
 }
 

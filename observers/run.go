@@ -71,7 +71,7 @@ func (w *Worker) end(ctx context.Context, out outcome, jobs ...job) {
 // endAttempt ends the jobs that the attempt has decided. If it has failed they are divided among
 // further attempts, unless it was for one cell, or was inconclusive.
 func (w *Worker) endAttempt(ctx context.Context, r *run, outs []outcome) (inconclusive bool) {
-	w.queue.count(r.runner, outs)
+	w.queue.count(r, outs)
 	if slices.ContainsFunc(outs, outcome.finishes) {
 		w.finishes(r.runner)
 	}
@@ -180,6 +180,7 @@ func (w *Worker) commit(ctx context.Context, r *run, tx *commit.Txn, changes []C
 		}
 		return w.failed(r, err, at).of(tx)
 	}
+	r.shared = tx.Shared()
 	w.followLoops(r.runner, changes, ts, notifies)
 	c.runs.Add(1)
 	c.cells.Add(int64(len(changes)))

@@ -14,6 +14,7 @@ type run struct {
 	runner *runner
 	jobs   []job // in row order; never empty
 	retry  bool  // its cell has failed before, so that the run holds a slot of queue.retries, too
+	alone  bool  // its cell has failed by itself, so that the run joins no group
 	open   int   // jobs that have not finished; queue.mu guards it
 
 	// What follows belongs to the goroutine that took the run.
@@ -23,6 +24,8 @@ type run struct {
 	divided  bool    // an attempt has failed, and its jobs were divided among further ones
 	until    time.Time
 	at       *inFlight // of that goroutine
+	grouped  bool      // its transaction has begun with others,
+	shared   bool      // and has committed with others
 }
 
 // job is one cell of a run: the task that runs, as it was when the run started.
@@ -89,7 +92,7 @@ func (q *queue) takeCell(e *entry, now time.Time) *run {
 		e.column.runners[i].blocked.push(e)
 		q.unblockRetries() // it may have been let in as one
 	default:
-		r := &run{runner: e.column.runners[i], retry: e.tasks[i].attempts > 0}
+		r := &run{runner: e.column.runners[i], retry: e.tasks[i].attempts > 0, alone: e.tasks[i].alone}
 		if r.retry {
 			q.retries.active++
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/gopercolator/percolator/percolator"
 	"github.com/gopercolator/percolator/percolator/admin"
 	"github.com/gopercolator/percolator/percolator/model"
+	"github.com/gopercolator/percolator/tso"
 	"github.com/gopercolator/percolator/tso/coordination"
 )
 
@@ -116,6 +117,13 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 		places:    scanning.NewPlaces(c.Engine().Reads.SampleRowKeys, time.Now, newRandom()),
 	}
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
+	if _, ok := w.engine.Clock.Oracle.(tso.Blocks); ok {
+		for _, rn := range cov.runners {
+			if !rn.batch && !rn.of.weak {
+				rn.groups.form()
+			}
+		}
+	}
 	w.owners.columns = cov.ofOneWorker()
 	if cfg.Partition || len(w.owners.columns) > 0 {
 		w.members = newPartition(w, membership.Directory{Engine: w.engine})

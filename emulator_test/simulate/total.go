@@ -24,7 +24,7 @@ type total struct {
 	episodes, failed           int
 	first                      *told // that failed
 	judged, committed, aborted int
-	resolved                   int
+	resolved, runs, together   int
 	kinds                      map[string]workload.Count
 	faults                     map[string]int
 	virtual                    time.Duration
@@ -74,6 +74,8 @@ func (t *total) add(o told) {
 	t.committed += r.History.Committed
 	t.aborted += r.History.Aborted
 	t.resolved += r.History.Resolved
+	t.runs += r.History.Runs
+	t.together += r.History.Together
 	t.virtual += r.Virtual
 	t.digest += r.Digest
 	if t.kinds == nil {
@@ -114,7 +116,7 @@ func (t *total) print() {
 		fmt.Fprintf(t.out, "  never happened: %s\n", strings.Join(never, ", "))
 	}
 	took := time.Since(t.started)
-	fmt.Fprintf(t.out, "seed %d, faults %s: %d episodes, %d failed; %d transactions judged, %d committed (%d found to be), %d aborted; "+
-		"virtual %v, real %v, %.0f a second; digest %016x\n", t.flags.seed, simulation.Faults(t.flags.faults), t.episodes, t.failed, t.judged, t.committed, t.resolved, t.aborted,
+	fmt.Fprintf(t.out, "seed %d, faults %s: %d episodes, %d failed; %d transactions judged, %d committed (%d found to be), %d aborted, %d runs (%d with another); "+
+		"virtual %v, real %v, %.0f a second; digest %016x\n", t.flags.seed, simulation.Faults(t.flags.faults), t.episodes, t.failed, t.judged, t.committed, t.resolved, t.aborted, t.runs, t.together,
 		t.virtual.Round(time.Second), took.Round(time.Second), float64(t.judged)/took.Seconds(), t.digest)
 }

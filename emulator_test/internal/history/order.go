@@ -7,23 +7,24 @@ import (
 	"github.com/gopercolator/percolator/tso"
 )
 
-// checkTimestamps: unique, and commits above their starts (I1, I5), but not so far above that
-// collection may have passed the start (I16).
+// checkTimestamps: unique but for runs that commit together (I32), and commits above their starts
+// (I1, I5), but not so far above that collection may have passed the start (I16).
 func (c *Checker) checkTimestamps() {
 	type stamp struct {
-		ts    tso.Timestamp
-		txn   *Txn
-		fresh bool
+		ts     tso.Timestamp
+		txn    *Txn
+		fresh  bool
+		commit bool
 	}
 	var all []stamp
 	for _, t := range c.txns {
 		if t.start != 0 && !t.placed {
-			all = append(all, stamp{t.start, t, !t.judged})
+			all = append(all, stamp{t.start, t, !t.judged, false})
 		}
 		if !t.committed || t.at == 0 || t.at > c.upto {
 			continue
 		}
-		all = append(all, stamp{t.at, t, !t.settled})
+		all = append(all, stamp{t.at, t, !t.settled, true})
 		if t.at <= t.start && !t.settled {
 			c.report.add(anomalyTimestamps, "%s committed at %d, not above its start", t, t.at)
 		}
@@ -34,7 +35,11 @@ func (c *Checker) checkTimestamps() {
 	slices.SortFunc(all, func(a, b stamp) int { return cmp.Compare(a.ts, b.ts) })
 	for i := 1; i < len(all); i++ {
 		a, b := all[i-1], all[i]
-		if a.ts == b.ts && a.txn != b.txn && (a.fresh || b.fresh) {
+		switch {
+		case a.ts != b.ts || a.txn == b.txn || !a.fresh && !b.fresh:
+		case a.commit && b.commit && a.txn.together(b.txn):
+			c.report.Together++
+		default:
 			c.report.add(anomalyTimestamps, "%d belongs to %s and to %s", b.ts, a.txn, b.txn)
 		}
 	}

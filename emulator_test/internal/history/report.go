@@ -95,6 +95,7 @@ type Report struct {
 	Edges    int `json:"edges"`    // dependencies in which cycles were searched
 
 	Runs      int `json:"runs"`      // committed runs of observers
+	Together  int `json:"together"`  // of these, that committed with one before
 	Totals    int `json:"totals"`    // totals that were compared with the sum of contributions
 	Delivered int `json:"delivered"` // entries of queues that were first delivered
 	Watched   int `json:"watched"`   // changes that watchers first handed out
@@ -137,8 +138,8 @@ func (r *Report) Kinds() []Kind {
 // String is the report for people.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "history: %d transactions, %d committed (%d of them found to be), %d aborted; %d reads, %d scans, %d versions, %d dependencies, %d runs, %d totals, %d deliveries, %d watched changes: ",
-		r.Transactions, r.Committed, r.Resolved, r.Aborted, r.Reads, r.Scans, r.Versions, r.Edges, r.Runs, r.Totals, r.Delivered, r.Watched)
+	fmt.Fprintf(&b, "history: %d transactions, %d committed (%d of them found to be), %d aborted; %d reads, %d scans, %d versions, %d dependencies, %d runs (%d with another), %d totals, %d deliveries, %d watched changes: ",
+		r.Transactions, r.Committed, r.Resolved, r.Aborted, r.Reads, r.Scans, r.Versions, r.Edges, r.Runs, r.Together, r.Totals, r.Delivered, r.Watched)
 	if r.Found() == 0 {
 		b.WriteString("no anomalies\n")
 		return b.String()

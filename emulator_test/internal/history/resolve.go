@@ -112,6 +112,7 @@ func (c *Checker) resolveRecords() {
 		case r.Start > c.upto:
 			later = append(later, r)
 		case t == nil && (r.Marker || r.Start <= c.judged || c.h.spared[r.Cell] || slices.Contains(c.rules.Unrecorded, r.Cell.Table)):
+		case t == nil && c.shared(r, byStart):
 		case t == nil:
 			c.report.add(anomalyUnknownRecord, "%s has a record of transaction %d, committed at %d, which never began", r.Cell, r.Start, r.Commit)
 		case r.Marker && t.outcome == Committed:

@@ -117,7 +117,7 @@ func (w *watching) take(changes []WatchedChange) {
 // committed tells whether a change is a version.
 func (c *Checker) committed(id cellID, ch WatchedChange) bool {
 	return slices.ContainsFunc(c.versions[id], func(v version) bool {
-		return v.commit == ch.Commit && v.start == ch.Start && (v.value == absent) == (ch.Value == nil) && c.h.texts[v.value] == string(ch.Value)
+		return v.commit == ch.Commit && (v.start == ch.Start || c.h.txns[v.txn].mayShare(ch.Start)) && (v.value == absent) == (ch.Value == nil) && c.h.texts[v.value] == string(ch.Value)
 	})
 }
 

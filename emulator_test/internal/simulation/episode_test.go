@@ -32,11 +32,12 @@ func TestEpisodes(t *testing.T) {
 		sum.Committed += h.Committed
 		sum.Scans += h.Scans
 		sum.Runs += h.Runs
+		sum.Together += h.Together
 		sum.Totals += h.Totals
 		sum.Delivered += h.Delivered
 		sum.Watched += h.Watched
 	}
-	if sum.Committed == 0 || sum.Scans == 0 || sum.Runs == 0 || sum.Totals == 0 || sum.Delivered == 0 || sum.Watched == 0 {
+	if sum.Committed == 0 || sum.Scans == 0 || sum.Runs == 0 || sum.Together == 0 || sum.Totals == 0 || sum.Delivered == 0 || sum.Watched == 0 {
 		t.Errorf("the episodes did not do what they are for: %s", &sum)
 	}
 }

@@ -61,14 +61,15 @@ func (w *world) recordDeletions() {
 	h, d := w.history, &w.unrecorded
 	began := h.WriterStarts()
 	for _, start := range slices.Sorted(maps.Keys(d.of)) {
-		if began[start] {
+		cells := slices.SortedFunc(maps.Keys(d.of[start].cells), history.Cell.Compare)
+		if began[start] || h.Shared(start, cells[0]) {
 			continue
 		}
 		t := h.Begin("nobody", "deletion")
 		t.Since(0)
 		t.Started(start)
 		upTo := tso.Timestamp(0)
-		for _, c := range slices.SortedFunc(maps.Keys(d.of[start].cells), history.Cell.Compare) {
+		for _, c := range cells {
 			t.Delete(c)
 			if !workload.Expires(c.Table) {
 				upTo = w.deletions.newest(start)

@@ -149,6 +149,15 @@ func (tx *Txn) commit(ctx context.Context, writes []*Write, weak []model.Cell) (
 	if len(cm.rows) == 0 {
 		return cm.notifyOnly(ctx)
 	}
+	if with := tx.leave(); with != nil {
+		if ts, shared, err := with.commit(ctx, cm); shared {
+			tx.shared = err == nil
+			return ts, err
+		}
+		if err := cm.checkAge(ctx); err != nil { // again: it has waited for the others
+			return 0, err
+		}
+	}
 	ts, err := cm.run(ctx)
 	if tx.ahead && outdated(err) { // since the prewrites began
 		err = fmt.Errorf("percolator: transaction %d: %w: its start timestamp, requested before it began, is too old by now; run it again", cm.startTS, model.ErrConflict)

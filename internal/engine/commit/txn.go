@@ -41,6 +41,9 @@ type Txn struct {
 	// Notify cells ≤ start_ts that go with their row's acknowledgment (I13).
 	erase map[model.Cell]bool
 	bytes int
+	with  *together // that began with it, and may share its commit; nil: none
+
+	shared bool // it has committed with others
 
 	// What scans keep; nil until then.
 	sorted  *ownWrites                 // of order
@@ -89,8 +92,14 @@ func (c *Committer) Begin(ctx context.Context, o TxnOptions) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Txn{c: c, snap: reads.ForTxn(c.Reads, start.TS), started: start.When.Time, ahead: start.Ahead, since: since, opts: o,
-		writes: map[model.Cell]*Write{}, weak: map[model.Cell]bool{}, erase: map[model.Cell]bool{}}, nil
+	tx := c.newTxn(reads.ForTxn(c.Reads, start.TS), start.When.Time, since, o)
+	tx.ahead = start.Ahead
+	return tx, nil
+}
+
+func (c *Committer) newTxn(snap *reads.Snapshot, started, since time.Time, o TxnOptions) *Txn {
+	return &Txn{c: c, snap: snap, started: started, since: since, opts: o,
+		writes: map[model.Cell]*Write{}, weak: map[model.Cell]bool{}, erase: map[model.Cell]bool{}}
 }
 
 // StartTimestamp identifies the transaction.
@@ -363,6 +372,9 @@ func (tx *Txn) GetForUpdate(ctx context.Context, c model.Cell) ([]byte, error) {
 
 // Rollback discards the buffered writes; nothing has been sent.
 func (tx *Txn) Rollback(ctx context.Context) error {
+	if with := tx.leave(); with != nil {
+		with.leave()
+	}
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	tx.done = true

@@ -223,7 +223,7 @@ func (w Workload) journalBytes() float64 {
 		return 0
 	}
 	return w.Requests().JournalRows*aroundEntry + w.Changes/w.RowsPerTransaction*w.entryBytes(w.RowsPerTransaction) +
-		w.Changes*w.Observers*w.entryBytes(1+w.ObserverWrites)
+		w.Changes*w.Observers/w.RunsTogether*w.entryBytes(w.RunsTogether*(1+w.ObserverWrites))
 }
 
 // cycleByJournal is how long a cycle takes that reads what changed in the period before it. A

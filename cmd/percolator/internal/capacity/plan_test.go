@@ -311,3 +311,18 @@ func TestNoShareIsAboveOne(t *testing.T) {
 		fixture.Must(t, in.Set(name, "1"))
 	}
 }
+
+// Runs that commit together share commit points, timestamps and entries of the journal, as
+// TestRequestsOfGroups in package observers counts them.
+func TestRunsThatCommitTogether(t *testing.T) {
+	t.Parallel()
+	w := capacity.DefaultWorkload()
+	w.Changes, w.Observers, w.ObserverWrites = 100, 1, 1
+	alone := w.Requests()
+	w.RunsTogether = 100. / 7
+	together := w.Requests()
+	conditional, timestamps := alone.CheckAndMutateRow-together.CheckAndMutateRow, alone.Timestamps-together.Timestamps
+	if math.Abs(conditional-(300-207)) > 1e-9 || math.Abs(timestamps-(200-14)) > 1e-9 {
+		t.Errorf("%v conditional mutations and %v timestamps are saved", conditional, timestamps)
+	}
+}

@@ -26,6 +26,8 @@ type Workload struct {
 	Observers      float64 `json:"observers"`      // runs for a change, one after the other
 	ObserverReads  float64 `json:"observerReads"`  // rows that a run reads beside the changed one
 	ObserverWrites float64 `json:"observerWrites"` // rows that it writes beside the changed one
+	// Runs that share a commit; 1 where few are ready at the same time.
+	RunsTogether float64 `json:"runsTogether"`
 
 	Reads           float64 `json:"reads"`           // rows that snapshots read in a second
 	RowsPerSnapshot float64 `json:"rowsPerSnapshot"` // for one timestamp
@@ -65,7 +67,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 // DefaultWorkload has no rows and no changes yet.
 func DefaultWorkload() Workload {
 	return Workload{
-		RowBytes: 1000, Columns: 1, KeyBytes: 40, RowsPerTransaction: 1, ReadsPerChange: 1, RowsPerSnapshot: 1, Batch: 1,
+		RowBytes: 1000, Columns: 1, KeyBytes: 40, RowsPerTransaction: 1, ReadsPerChange: 1, RunsTogether: 1, RowsPerSnapshot: 1, Batch: 1,
 		Retention: Duration{time.Hour}, CollectorRows: 5_000, Collectors: 1, JournalBatch: 1,
 		SweepInterval: Duration{7 * 24 * time.Hour}, ScanInterval: Duration{10 * time.Minute},
 		BackupInterval: Duration{24 * time.Hour}, Backups: 7, TableBackups: 7, OracleRecord: "spanner",
@@ -94,7 +96,7 @@ func (w Workload) validate() error {
 		}
 		least := 0.0
 		switch name {
-		case "rows", "columns", "keyBytes", "rowsPerTransaction", "rowsPerSnapshot", "batch", "collectorRows", "collectors", "journalBatch":
+		case "rows", "columns", "keyBytes", "rowsPerTransaction", "runsTogether", "rowsPerSnapshot", "batch", "collectorRows", "collectors", "journalBatch":
 			least = 1
 		case "retention":
 			least = 60
@@ -182,7 +184,8 @@ func (w Workload) Requests() Requests {
 	own := w.transactions(w.Changes/w.RowsPerTransaction, w.ReadsPerChange*w.RowsPerTransaction, w.RowsPerTransaction)
 	own.Timestamps += own.Transactions * w.restarts()
 	// Add the changed row: a read of its cell, a write of its acknowledgment.
-	runs := w.transactions(w.Changes*w.Observers, 1+w.ObserverReads, 1+w.ObserverWrites)
+	k := w.RunsTogether
+	runs := w.transactions(w.Changes*w.Observers/k, k*(1+w.ObserverReads), k*(1+w.ObserverWrites))
 	return Requests{
 		Transactions: own.Transactions + runs.Transactions,
 		Timestamps:   own.Timestamps + runs.Timestamps + w.Reads/w.RowsPerSnapshot,

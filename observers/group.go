@@ -1,0 +1,135 @@
+package observers
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/gopercolator/percolator/internal/engine/commit"
+)
+
+// Runs of one observer for single cells that are ready at the same time begin together, and commit
+// together as far as they come to that at about the same time (package commit). Each has a
+// goroutine, a slot and a transaction of its own, as any run; only the commit is shared.
+//
+// Nothing waits for a group to fill. Those are a group that become ready while the observer asks
+// for the timestamps of others, as they would wait for the next request in any case (tso.Client). A
+// full group does not wait. What has failed before runs by itself.
+//
+// Rejected: runs that gather when they commit, wherever they began. A transaction that commits at
+// another's timestamp must have read the same snapshot.
+
+// group is runs that begin together.
+type group struct {
+	size int           // how many they are; guarded by grouping.mu
+	full chan struct{} // closed when it takes no more
+
+	begun chan struct{} // closed when what follows is set
+	txs   []*commit.Txn // in the order in which the runs came
+	err   error
+}
+
+// grouping forms the groups of an observer.
+type grouping struct {
+	turn chan struct{} // held by a group that asks for its timestamps; nil: there are no groups
+
+	mu      sync.Mutex
+	forming *group // takes runs
+	// most is how many runs form a group. It falls with each that has begun in one and commits by
+	// itself, and grows with each that commits with others. Where that is rare, as runs conflict or
+	// take their time, there are almost no groups.
+	most float64
+}
+
+// groupAgain is after how many runs without a group there is another try, at most.
+const groupAgain = 64
+
+// form has runs form groups from now on.
+func (g *grouping) form() { g.turn, g.most = make(chan struct{}, 1), commit.TogetherMost }
+
+// join adds a run to the group that is forming. The first one leads it. nil: there is none.
+func (g *grouping) join() (to *group, place int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.most < 2 {
+		return nil, 0
+	}
+	if g.forming == nil {
+		g.forming = &group{full: make(chan struct{}), begun: make(chan struct{})}
+	}
+	to = g.forming
+	if to.size++; to.size >= int(g.most) {
+		g.forming = nil
+		close(to.full)
+	}
+	return to, to.size - 1
+}
+
+// close ends what a group takes, and returns how many runs it has.
+func (g *grouping) close(of *group) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.forming == of {
+		g.forming = nil
+	}
+	return of.size
+}
+
+// note counts a run that has come to its commit.
+func (g *grouping) note(r *run) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.turn == nil:
+	case r.shared:
+		g.most = min(commit.TogetherMost, g.most+1/g.most)
+	case r.grouped:
+		g.most = max(1, g.most*shrink)
+	default:
+		g.most = max(g.most, min(2, g.most+1./groupAgain))
+	}
+}
+
+// begin begins the transaction of a run, with those of others that are ready.
+func (w *Worker) begin(ctx context.Context, r *run) (*commit.Txn, error) {
+	groups := &r.runner.groups
+	var g *group
+	place := 0
+	if !r.alone {
+		g, place = groups.join()
+	}
+	if g == nil {
+		return w.engine.Commits.Begin(ctx, commit.TxnOptions{})
+	}
+	if place == 0 {
+		runtime.Gosched() // to those that are ready
+		w.beginAll(ctx, groups, g)
+	}
+	<-g.begun
+	if g.err != nil {
+		return nil, g.err
+	}
+	r.grouped = len(g.txs) > 1
+	return g.txs[place], nil
+}
+
+// beginAll begins the transactions of a group once it is full, or those of the one before have
+// begun.
+func (w *Worker) beginAll(ctx context.Context, groups *grouping, g *group) {
+	defer close(g.begun)
+	select {
+	case <-g.full:
+	case groups.turn <- struct{}{}:
+		defer func() { <-groups.turn }()
+	case <-ctx.Done():
+		groups.close(g)
+		g.err = ctx.Err()
+		return
+	}
+	if n := groups.close(g); n > 1 {
+		g.txs, g.err = w.engine.Commits.BeginTogether(ctx, n)
+		return
+	}
+	tx, err := w.engine.Commits.Begin(ctx, commit.TxnOptions{})
+	g.txs, g.err = []*commit.Txn{tx}, err
+}
