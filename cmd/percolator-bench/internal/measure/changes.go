@@ -44,8 +44,7 @@ const (
 	changedText  = "text"
 )
 
-// schema has short drains where little is stored: the more there is, the longer the machine may take
-// for a request.
+// schema has short drains where little is stored. The more there is, the longer a request may take.
 func (b *changesBenchmark) schema() *percolator.Schema {
 	t := percolator.Table{Name: changedTable}
 	if !b.NoObserver {
