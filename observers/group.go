@@ -8,9 +8,19 @@ import (
 	"github.com/gopercolator/percolator/internal/engine/commit"
 )
 
-// Runs of one observer for single cells that are ready at the same time begin together, and commit
-// together as far as they come to that at about the same time (package commit). Each has a
-// goroutine, a slot and a transaction of its own, as any run; only the commit is shared.
+// CommitTogether lets runs of the observer that are ready at the same time share timestamps, the
+// journal's entry and the commit: up to 16, of 256 cells and 1 MiB. Each remains a call and a
+// transaction of its own, with a start timestamp of its own; one that fails, conflicts or takes
+// longer is not in the commit. That saves up to a third of the conditional mutations, and costs
+// independence: a run waits up to 20 ms for those that began with it, and where one of them writes
+// a row that does not answer, the others wait for seconds, or, if it is the commit point that gets
+// no answer, for as long as for their own. It is for observers whose runs are many, short and
+// alike; [Registry.ObserveBatch] saves more. It changes nothing for batches, for weak columns, and
+// if the oracle has no blocks of timestamps (tso.Blocks).
+func CommitTogether() Option { return func(o *options) { o.together = true } }
+
+// Such runs begin together, and commit together as far as they come to that at about the same time
+// (package commit). Each has a goroutine and a slot of its own, as any run.
 //
 // Nothing waits for a group to fill. Those are a group that become ready while the observer asks
 // for the timestamps of others, as they would wait for the next request in any case (tso.Client). A
@@ -105,12 +115,28 @@ func (w *Worker) begin(ctx context.Context, r *run) (*commit.Txn, error) {
 		runtime.Gosched() // to those that are ready
 		w.beginAll(ctx, groups, g)
 	}
-	<-g.begun
-	if g.err != nil {
+	select {
+	case <-g.begun:
+	case <-ctx.Done():
+		go g.abandon(place)
+		return nil, ctx.Err()
+	}
+	switch {
+	case g.err != nil && place > 0: // of the one that has asked, whose time may have ended
+		return w.engine.Commits.Begin(ctx, commit.TxnOptions{})
+	case g.err != nil:
 		return nil, g.err
 	}
 	r.grouped = len(g.txs) > 1
 	return g.txs[place], nil
+}
+
+// abandon ends the transaction of a run that has not waited for it. Its group begins within the
+// time of the run that asks.
+func (g *group) abandon(place int) {
+	if <-g.begun; g.err == nil {
+		_ = g.txs[place].Rollback(context.Background()) // sends nothing
+	}
 }
 
 // beginAll begins the transactions of a group once it is full, or those of the one before have

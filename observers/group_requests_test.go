@@ -31,7 +31,7 @@ func TestRequestsOfGroups(t *testing.T) {
 			r := observers.NewRegistry()
 			r.Observe("o", "t", "in", func(_ context.Context, tx *percolator.Txn, ch observers.Change) error {
 				return tx.Set(cell("out of "+ch.Cell.Row, "out"), ch.Value)
-			}, observers.Collapse(time.Second)) // so that all are due at once
+			}, observers.CommitTogether(), observers.Collapse(time.Second)) // so that all are due at once
 			w, _ := e.start(e.client, r, observers.Config{Concurrency: rc.concurrency, Scanners: 1, DisableCollection: true, ReportInterval: -1})
 			e.writeRows(cells)
 			e.FaultsOf(e.client).Forget()

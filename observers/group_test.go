@@ -50,7 +50,7 @@ func (g *inGroups) observe(f observers.Func, opts ...observers.Option) {
 			return err
 		}
 		return f(ctx, tx, ch)
-	}, append(opts, observers.Collapse(togetherAfter))...)
+	}, append(opts, observers.CommitTogether(), observers.Collapse(togetherAfter))...)
 	g.w, _ = g.start(g.client, g.r, observers.Config{Concurrency: 16, MinBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond,
 		DisableCollection: true, ReportInterval: -1})
 }
@@ -279,7 +279,7 @@ func TestGroupWhoseProcessDies(t *testing.T) {
 				return err
 			}
 			return tx.Set(cell("out "+ch.Cell.Row, "out"), fmt.Append(nil, n+1))
-		}, observers.Collapse(togetherAfter))
+		}, observers.CommitTogether(), observers.Collapse(togetherAfter))
 		cfg := observers.Config{Concurrency: 16, DisableCollection: true, ReportInterval: -1, DrainTimeout: time.Millisecond}
 		g.DieAtEach(func(ctx context.Context, run int, c *percolator.Client) error {
 			_, err := g.client.Update(ctx, func(_ context.Context, tx *percolator.Txn) error {

@@ -43,8 +43,8 @@ func newLineage() *lineage {
 	return &lineage{runs: newLRU[tso.Timestamp, ancestor](ancestorsRemembered), looping: newLRU[tso.Timestamp, ancestor](ancestorsRemembered)}
 }
 
-// note remembers a run for changes, in row order, which committed at ts and notifies cells, and
-// returns the laps of its cells.
+// note remembers a run for changes, in row order, which committed at ts, perhaps with other runs of
+// its observer, and notifies cells, and returns the laps of its cells.
 func (l *lineage) note(rn *runner, changes []Change, ts tso.Timestamp) []lap {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,12 +55,19 @@ func (l *lineage) note(rn *runner, changes []Change, ts tso.Timestamp) []lap {
 		a.laps[i] = lap{ch.Cell.Row, l.runsBefore(rn, ch)}
 		most = max(most, a.laps[i].runs)
 	}
+	laps := a.laps
+	for _, known := range []*simplelru.LRU[tso.Timestamp, ancestor]{l.runs, l.looping} {
+		if with, ok := known.Get(ts); ok && with.runner == rn {
+			a.cause, a.laps = max(a.cause, with.cause), slices.Concat(a.laps, with.laps)
+			slices.SortFunc(a.laps, func(a, b lap) int { return strings.Compare(a.row, b.row) })
+		}
+	}
 	if most >= maxLaps {
 		l.looping.Add(ts, a)
 	} else {
 		l.runs.Add(ts, a)
 	}
-	return a.laps
+	return laps
 }
 
 // runsBefore looks for the last run for the cell of a change among those that led to it. A change

@@ -199,6 +199,7 @@ type options struct {
 	owned      ownership
 	needs      []string // tables
 	repeats    bool     // its runs are meant to cause its own next runs
+	together   bool     // its runs may share their commit
 	stored     percolator.Type
 }
 

@@ -119,7 +119,7 @@ func NewWorker(c *percolator.Client, r *Registry, cfg Config) (*Worker, error) {
 	w.remote = scanning.NewRemoteLocks(cfg.RowLocks, w.unfinished, time.Now)
 	if _, ok := w.engine.Clock.Oracle.(tso.Blocks); ok {
 		for _, rn := range cov.runners {
-			if !rn.batch && !rn.of.weak {
+			if rn.together && !rn.batch && !rn.of.weak {
 				rn.groups.form()
 			}
 		}

@@ -57,7 +57,7 @@ func (w *Workload) observe(r *observers.Registry, worker, name, table, column st
 	run := w.observer(worker, name, f)
 	r.Observe(name, table, column, func(ctx context.Context, tx *percolator.Txn, ch observers.Change) error {
 		return run(ctx, tx, []observers.Change{ch})
-	}, opts...)
+	}, append(opts, observers.CommitTogether())...)
 }
 
 // observer records a run, of one change or of a batch. Who commits it is the worker, so the outcome

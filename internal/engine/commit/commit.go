@@ -71,6 +71,10 @@ type commit struct {
 	primary *Write
 	weak    []model.Cell
 	ttl     time.Duration // of its locks, or longer: what refreshes go by
+	// patience bounds the prewrite of a commit that several share, and has its abort erase locks
+	// whatever becomes of the primary: the others' rows are not to wait for one that does not
+	// answer. 0: the lifetime of requests bounds it.
+	patience time.Duration
 	// until is one lifetime after the commit timestamp arrived, before the last check of the
 	// transaction's age. Nothing of the commit point, of giving it up and of phase two is sent
 	// later (I14): the collector may have removed the record by then, and what would look like an
@@ -286,6 +290,11 @@ func (cm *commit) tracedPrewrite(ctx context.Context) error {
 	started := time.Now()
 	ctx, span := cm.c.Store.Trace.Start(ctx, "percolator.prewrite", "")
 	span.Count("percolator.rows", len(cm.rows))
+	if cm.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cm.patience)
+		defer cancel()
+	}
 	err := cm.prewrite(ctx)
 	cm.c.Store.Metrics.Phase(ctx, "prewrite", started, err)
 	span.End(err)

@@ -24,13 +24,13 @@ const (
 // next attempt, which would otherwise meet these locks. The caller's context may have ended, so the
 // clean-up has a deadline of its own.
 //
-// If the primary's table or one of its families is missing, no marker can be placed. None is needed
-// to erase the other locks: no commit request has been sent, so no other client can commit this
-// transaction (I6).
+// If the primary's table or one of its families is missing, or its row does not answer while others
+// share the commit, no marker can be placed. None is needed to erase the other locks: no commit
+// request has been sent, so no other client can commit this transaction (I6).
 func (cm *commit) abort(ctx context.Context, cause error) error {
 	ctx, span := cm.c.Store.Trace.Start(ctx, "percolator.rollback", "")
 	defer span.End(nil)
-	if err := cm.cleanUp(ctx); errors.Is(err, model.ErrSchemaMismatch) {
+	if err := cm.cleanUp(ctx); errors.Is(err, model.ErrSchemaMismatch) || err != nil && cm.patience > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cm.cleanUpLimit(ctx))
 		defer cancel()
 		if err := cm.c.Bulk.Do(ctx, cm.erasures(false)); err != nil {
@@ -44,6 +44,9 @@ func (cm *commit) abort(ctx context.Context, cause error) error {
 func (cm *commit) cleanUpLimit(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return cleanUpUnawaited
+	}
+	if cm.patience > 0 {
+		return cm.patience
 	}
 	return min(cleanUpTimeout+time.Duration(len(cm.rows))*cleanUpRow, cm.c.Store.Timing.RequestLifetime)
 }

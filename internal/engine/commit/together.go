@@ -40,6 +40,8 @@ const (
 	// The first that comes waits for others while one comes within half the time that it has taken
 	// itself, and no less than togetherLeast; in all no longer than togetherLongest.
 	togetherLeast, togetherLongest = time.Millisecond, 20 * time.Millisecond
+	// togetherPatience bounds the prewrite of a shared commit, and each part of its clean-up.
+	togetherPatience = time.Second
 )
 
 // together is transactions that have begun together.
@@ -193,7 +195,7 @@ func (g *together) await(ctx context.Context, pause time.Duration) {
 // merge is the shared commit. The members' own are left as they are.
 func (g *together) merge() (*commit, bool) {
 	first := g.come[0]
-	all := &commit{c: first.c, schema: first.schema, startTS: g.startTS, started: first.started, outcome: map[*rowWrites]prewriteOutcome{}}
+	all := &commit{c: first.c, schema: first.schema, startTS: g.startTS, started: first.started, patience: togetherPatience, outcome: map[*rowWrites]prewriteOutcome{}}
 	var writes []*Write
 	erase, weak := map[model.Cell]bool{}, map[model.Cell]bool{}
 	for _, cm := range g.come {

@@ -92,7 +92,7 @@ func (b *changesBenchmark) start(ctx context.Context, concurrency int, emulator 
 			return err
 		}
 		return tx.Set(second, ch.Value)
-	})
+	}, observers.CommitTogether())
 	if !b.NoObserver {
 		s.work(ctx, s.worker, registry, observers.Config{Concurrency: concurrency})
 	}
