@@ -16,8 +16,8 @@ import (
 // a row that does not answer, the others wait for seconds, or, if it is the commit point that gets
 // no answer, for as long as for their own. It is for observers whose runs are many, short and
 // alike; [Registry.ObserveBatch] saves more. What is stored, and what watchers show, has the start
-// timestamp of the commit, which is below those of its runs. It changes nothing for batches, for weak columns, and
-// if the oracle has no blocks of timestamps (tso.Blocks).
+// timestamp of the commit, which is below those of its runs. It changes nothing for batches, for
+// weak columns, and if the oracle has no blocks of timestamps (tso.Blocks).
 func CommitTogether() Option { return func(o *options) { o.together = true } }
 
 // Such runs begin together, and commit together as far as they come to that at about the same time
