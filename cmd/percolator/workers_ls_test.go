@@ -136,7 +136,7 @@ func testNotifySession(t *testing.T) {
 	cl.set(map[percolator.Cell]string{cell: "secret", odd: "secret"})
 	w.idle()
 	s.run(cli.ExitOK, "notify", "wait") // parked cells do not count, and are named
-	time.Sleep(time.Minute) // the worker has reported
+	time.Sleep(time.Minute)             // the worker has reported
 	s.run(cli.ExitFindings, "check", "--only", "observers", "--strict")
 	s.run(cli.ExitOK, "notify", "ls")
 	s.run(cli.ExitOK, "notify", "ls", "documents", "--limit", "1", "-o", "json")
