@@ -319,3 +319,44 @@ func TestMembersOfAPrimaryThatDoesNotAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A prewrite of a shared commit gets no answer for three seconds, or arrives as late. The members
+// have committed by themselves meanwhile, and what comes late changes nothing (I2, I32).
+func TestLatePrewriteOfASharedCommit(t *testing.T) {
+	const cells = 5
+	for _, arrives := range []bool{false, true} {
+		for nth := range cells {
+			t.Run(fmt.Sprintf("request %d, arrives %v", nth, arrives), func(t *testing.T) {
+				testGroups(t, func(t *testing.T, g *inGroups) {
+					g.observe(func(context.Context, *percolator.Txn, observers.Change) error { return nil })
+					hold := percolatortest.NewHold()
+					var seen atomic.Int64
+					g.FaultsOf(g.client).Handle(func(r percolatortest.Request) percolatortest.Action {
+						if r.Table != "t" || !r.Sets("lock") || seen.Add(1) != int64(nth)+1 {
+							return percolatortest.Pass
+						}
+						if arrives {
+							return hold.Answer()
+						}
+						return hold
+					})
+					g.writeFrom(g.NewClient(), cells)
+					hold.Wait(t, 1)
+					g.within(3*time.Second, func() bool { return false })
+					if n := g.w.Stats().Runs; n < cells-1 {
+						t.Errorf("%d of %d others have committed: %+v", n, cells-1, g.w.Stats().ObserverStats)
+					}
+					hold.Release()
+					g.ranOnce(cells)
+					g.within(time.Minute, func() bool { return false }) // locks that are left are dead
+					for i := range cells {
+						if row := fmt.Sprintf("r%03d", i); g.get(row, "out") != "1" {
+							t.Errorf("row %s has %q", row, g.get(row, "out"))
+						}
+					}
+					g.Audit(t)
+				})
+			})
+		}
+	}
+}
