@@ -35,7 +35,7 @@ type group struct {
 	size int           // how many they are; guarded by grouping.mu
 	full chan struct{} // closed when it takes no more
 
-	begun chan struct{} // closed when what follows is set
+	ready chan struct{} // closed when what follows is set
 	txs   []*commit.Txn // in the order in which the runs came
 	err   error
 }
@@ -66,7 +66,7 @@ func (g *grouping) join() (to *group, place int) {
 		return nil, 0
 	}
 	if g.forming == nil {
-		g.forming = &group{full: make(chan struct{}), begun: make(chan struct{})}
+		g.forming = &group{full: make(chan struct{}), ready: make(chan struct{})}
 	}
 	to = g.forming
 	if to.size++; to.size >= int(g.most) {
@@ -117,7 +117,7 @@ func (w *Worker) begin(ctx context.Context, r *run) (*commit.Txn, error) {
 		w.beginAll(ctx, groups, g)
 	}
 	select {
-	case <-g.begun:
+	case <-g.ready:
 	case <-ctx.Done():
 		go g.abandon(place)
 		return nil, ctx.Err()
@@ -135,7 +135,7 @@ func (w *Worker) begin(ctx context.Context, r *run) (*commit.Txn, error) {
 // abandon ends the transaction of a run that has not waited for it. Its group begins within the
 // time of the run that asks.
 func (g *group) abandon(place int) {
-	if <-g.begun; g.err == nil {
+	if <-g.ready; g.err == nil {
 		_ = g.txs[place].Rollback(context.Background()) // sends nothing
 	}
 }
@@ -143,7 +143,7 @@ func (g *group) abandon(place int) {
 // beginAll begins the transactions of a group once it is full, or those of the one before have
 // begun.
 func (w *Worker) beginAll(ctx context.Context, groups *grouping, g *group) {
-	defer close(g.begun)
+	defer close(g.ready)
 	select {
 	case <-g.full:
 	case groups.turn <- struct{}{}:
